@@ -51,8 +51,9 @@ export const make = (
     readonly patchType?: PatchType | undefined
   } = {}
 ): KubeRequest => {
-  const query: Record<string, string> = {}
-  for (const [key, value] of Object.entries(fields.query ?? {})) if (value !== undefined) query[key] = value
+  const query = Object.fromEntries(
+    Object.entries(fields.query ?? {}).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  )
   return {
     verb,
     group: type.group,
@@ -195,12 +196,12 @@ export const fromHttp = (input: {
   }
   const [plural, name, ...subresource] = rest
   if (plural === undefined || version === undefined) return undefined
-  const query: Record<string, string> = {}
+  const query = new Map<string, string>()
   let watch = false
   for (const [key, value] of input.query) {
     // https://kubernetes.io/docs/reference/using-api/api-concepts/: the API server reads any value but 0 and false as true
     if (key === "watch") watch = !["0", "false"].includes(value.toLowerCase())
-    else if (!(key in query)) query[key] = value
+    else if (!query.has(key)) query.set(key, value)
   }
   let verb: Verb
   switch (input.method) {
@@ -231,7 +232,7 @@ export const fromHttp = (input: {
       namespace,
       name,
       subresource: subresource.length === 0 ? undefined : subresource.join("/"),
-      query,
+      query: Object.fromEntries(query),
       body: input.body,
       patchType: verb === "patch" ? patchType : undefined
     }
