@@ -261,7 +261,7 @@ const decodeGroupList = Schema.decodeUnknownEither(GroupList)
 const decodeVersion = Schema.decodeUnknownEither(Schema.Struct({ gitVersion: Schema.String }))
 
 const decodeFrame = <A extends Resource.KubeObject>(
-  resource: Resource.Resource<A, Resource.Scope>,
+  resource: Resource.Resource<A>,
   frame: WatchFrame
 ): WatchEvent<A> => {
   if (frame.type === "BOOKMARK") {
@@ -309,7 +309,7 @@ export const make = (transport: KubeTransport): Service => {
   ): Effect.Effect<B, KubeError> => Effect.map(decodeReply(request, decode), ({ object }) => object)
 
   const listOnce = <A extends Resource.KubeObject>(
-    resource: Resource.Resource<A, Resource.Scope>,
+    resource: Resource.Resource<A>,
     options: object & Selection
   ): Effect.Effect<Listed<A>, KubeError> =>
     Effect.gen(function* () {
@@ -483,8 +483,8 @@ export const make = (transport: KubeTransport): Service => {
     groupVersions: Effect.map(call(KubeRequest.nonResource("/apis"), decodeGroupList), ({ groups }) =>
       groups.flatMap((group) => {
         const preferred = group.preferredVersion?.version
-        return [...group.versions]
-          .sort((a, b) => Number(b.version === preferred) - Number(a.version === preferred))
+        return group.versions
+          .toSorted((a, b) => Number(b.version === preferred) - Number(a.version === preferred))
           .map(({ version }) => ({ group: group.name, version }))
       })
     ),

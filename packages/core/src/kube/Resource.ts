@@ -41,10 +41,10 @@ export interface Resource<A extends KubeObject = KubeObject, S extends Scope = S
 }
 
 /** Any descriptor. */
-export type Any = Resource<KubeObject, Scope>
+export type Any = Resource
 
 /** The object type of a descriptor. */
-export type ObjectOf<R> = R extends Resource<infer A, Scope> ? A : never
+export type ObjectOf<R> = R extends Resource<infer A> ? A : never
 
 /** Makes a descriptor. */
 export const make = <A extends KubeObject, const S extends Scope>(options: {

@@ -30,11 +30,6 @@ const applied = (object: Core.Pod): WatchEvent<Core.Pod> => ({
   object,
   resourceVersion: object.metadata.resourceVersion ?? ""
 })
-const deleted = (object: Core.Pod): WatchEvent<Core.Pod> => ({
-  _tag: "Deleted",
-  object,
-  resourceVersion: object.metadata.resourceVersion ?? ""
-})
 const request = KubeRequest.make("watch", Core.pods, { namespace: "a" })
 const expired = new KubeExpired({ request })
 const unavailable = (retryAfter?: number): KubeUnavailable =>
@@ -189,7 +184,7 @@ describe("Follow.step", () => {
     expect(snapshot?._tag).toBe("Snapshot")
     if (snapshot?._tag !== "Snapshot") return
     expect(names(snapshot.deleted)).toEqual(["p"])
-    expect(names(snapshot.changed).sort()).toEqual(["q", "r"])
+    expect(names(snapshot.changed).toSorted()).toEqual(["q", "r"])
   })
 
   it("another uid under the same name is a deletion nobody saw, and a new object", () => {
@@ -343,10 +338,11 @@ describe("Follow.follow", () => {
           // idle limits and pauses pass: faults are used up, the rest is delivered
           for (let index = 0; index < faults.length + 2; index += 1) yield* TestClock.adjust(200_000)
           const truth = yield* Ref.get(server.state)
-          const expected = [...truth.objects.values()].map(
-            (it) => [it.metadata.name, it.metadata.resourceVersion ?? ""] as const
-          )
-          expect([...(yield* Ref.get(view))].sort()).toEqual(expected.sort())
+          const expected = [...truth.objects.values()].map((it): readonly [string, string] => [
+            it.metadata.name,
+            it.metadata.resourceVersion ?? ""
+          ])
+          expect(yield* Ref.get(view)).toEqual(new Map(expected))
         }),
       60
     )
