@@ -12,8 +12,8 @@ export const mediaType = "application/vnd.kubernetes.protobuf"
 
 /** How one field of a message reads in JSON. Field numbers are those of the published `generated.proto` files. */
 type Field =
-  | { readonly name: string; readonly type: "string" | "integer" | "boolean" | "time" | "bytes" }
-  | { readonly name: string; readonly type: "strings" | "stringMap" }
+  | { readonly name: string; readonly type: "string" | "integer" | "boolean" | "time" }
+  | { readonly name: string; readonly type: "strings" | "stringMap" | "bytesMap" }
   | { readonly name: string; readonly type: "message" | "messages"; readonly of: Message }
 
 type Message = Readonly<Record<number, Field>>
@@ -24,6 +24,7 @@ const boolean = (name: string): Field => ({ name, type: "boolean" })
 const time = (name: string): Field => ({ name, type: "time" })
 const strings = (name: string): Field => ({ name, type: "strings" })
 const stringMap = (name: string): Field => ({ name, type: "stringMap" })
+const bytesMap = (name: string): Field => ({ name, type: "bytesMap" })
 const message = (name: string, of: Message): Field => ({ name, type: "message", of })
 const messages = (name: string, of: Message): Field => ({ name, type: "messages", of })
 
@@ -120,7 +121,13 @@ const kinds: Readonly<Record<string, Message>> = {
   "v1/ConfigMap": { 1: metadata, 2: stringMap("data"), 4: boolean("immutable") },
   "v1/DeleteOptions": deleteOptions,
   "v1/Namespace": { 1: metadata, 2: message("spec", { 1: strings("finalizers") }) },
-  "v1/Secret": { 1: metadata, 3: text("type"), 4: stringMap("stringData"), 5: boolean("immutable") },
+  "v1/Secret": {
+    1: metadata,
+    2: bytesMap("data"),
+    3: text("type"),
+    4: stringMap("stringData"),
+    5: boolean("immutable")
+  },
   "v1/ServiceAccount": {
     1: metadata,
     2: messages("secrets", objectReference),
@@ -192,12 +199,12 @@ const asNumber = (value: bigint | Uint8Array): number => {
   return Number(value)
 }
 
-const readEntry = (bytes: Uint8Array): readonly [string, string] => {
+const readEntry = (bytes: Uint8Array): readonly [string, Uint8Array] => {
   let key = ""
-  let value = ""
+  let value: Uint8Array = new Uint8Array()
   for (const wire of readWire(bytes)) {
     if (wire.field === 1) key = decoder.decode(asBytes(wire.value))
-    else if (wire.field === 2) value = decoder.decode(asBytes(wire.value))
+    else if (wire.field === 2) value = asBytes(wire.value)
   }
   return [key, value]
 }
@@ -228,9 +235,6 @@ const readMessage = (
         if (read !== "") out[known.name] = read
         break
       }
-      case "bytes":
-        out[known.name] = Buffer.from(asBytes(value)).toString("base64")
-        break
       case "integer":
         out[known.name] = asNumber(value)
         break
@@ -245,10 +249,14 @@ const readMessage = (
       case "strings":
         push(known.name, decoder.decode(asBytes(value)))
         break
-      case "stringMap": {
+      case "stringMap":
+      case "bytesMap": {
         const [key, entry] = readEntry(asBytes(value))
         const present = out[known.name]
-        out[known.name] = { ...(typeof present === "object" ? present : {}), [key]: entry }
+        out[known.name] = {
+          ...(typeof present === "object" ? present : {}),
+          [key]: known.type === "stringMap" ? decoder.decode(entry) : Buffer.from(entry).toString("base64")
+        }
         break
       }
       case "message":
@@ -273,7 +281,8 @@ export const decode = (
   bytes: Uint8Array,
   formatTime: (epochSeconds: number) => string
 ): Either.Either<Record<string, unknown>, string> => {
-  if (!isPrefixed(bytes)) return Either.left("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
+  if (!isPrefixed(bytes))
+    return Either.left("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
   try {
     let apiVersion = ""
     let kind = ""

@@ -251,7 +251,7 @@ const world = (fault: (connection: number) => Fault) =>
         }),
       watch: (it) =>
         Stream.unwrap(
-          Effect.gen(function* () {
+          Effect.gen(function* (): Effect.fn.Return<Stream.Stream<WatchFrame, KubeError>> {
             calls.push("watch")
             const number = yield* Ref.getAndUpdate(connections, (count) => count + 1)
             const kind = fault(number)

@@ -659,7 +659,7 @@ export const patchStatus = <A extends Raw & { readonly status?: object }>(
   return patch(
     type,
     object,
-    { status: empty ? null : change },
+    { metadata: { resourceVersion: object.metadata.resourceVersion }, status: empty ? null : change },
     { subresource: "status", ...(manager === undefined ? {} : { manager }) }
   )
 }

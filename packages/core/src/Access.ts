@@ -1,0 +1,196 @@
+/**
+ * Which permissions the programs use, what each is for, and asking for them (SelfSubjectAccessReview, one each).
+ *
+ * @module
+ */
+import { Effect } from "effect"
+import type { AdapterConfig } from "./AdapterConfig.js"
+import type { Review } from "./decide/Facts.js"
+import type { Capability } from "./decide/Support.js"
+import * as KubeApi from "./kube/KubeApi.js"
+
+/** What a permission feeds: a capability, or one of the programs that is not a capability. */
+export type Feeds = Capability | "Watch" | "Cessation"
+
+/** One permission that the programs use. */
+export interface Need {
+  /** e.g. `get pods/log`. */
+  readonly id: string
+  readonly feeds: ReadonlyArray<Feeds>
+  readonly attributes: KubeApi.AccessAttributes
+  /** Without it something is told less precisely; nothing stops working. */
+  readonly optional: boolean
+}
+
+/** The authorizer's answer to one need. */
+export interface Outcome {
+  readonly need: Need
+  readonly review: Review
+}
+
+/** At most so many reviews are under way at once. */
+export const concurrency = 16
+
+const trainer = "trainer.kubeflow.org"
+const kueueGroup = "kueue.x-k8s.io"
+
+const need = (
+  feeds: ReadonlyArray<Feeds>,
+  verb: string,
+  group: string,
+  resource: string,
+  where: {
+    readonly namespace?: string
+    readonly name?: string
+    readonly subresource?: string
+    readonly optional?: boolean
+  } = {}
+): Need => ({
+  id: `${verb} ${resource}${where.subresource === undefined ? "" : `/${where.subresource}`}${group === "" ? "" : `.${group}`}`,
+  feeds,
+  attributes: {
+    verb,
+    group,
+    resource,
+    subresource: where.subresource,
+    namespace: where.namespace,
+    name: where.name
+  },
+  optional: where.optional ?? false
+})
+
+/** The three permissions that OutputRead and OutputFollow rest on. */
+export const outputNeeds = (namespace: string): { readonly [K in "log" | "list" | "watch"]: Need } => ({
+  // resource "pods", subresource "log": a role that grants "pods/logs", or "pods/*", grants nothing
+  log: need(["OutputRead", "OutputFollow"], "get", "", "pods", { namespace, subresource: "log" }),
+  list: need(["OutputRead", "OutputFollow", "Watch", "Hold"], "list", "", "pods", { namespace }),
+  watch: need(["OutputFollow", "Watch"], "watch", "", "pods", { namespace })
+})
+
+/** Hold in Kueue mode writes `spec.active` with PUT, which is the verb update; patch does not stand in for it. */
+export const updateWorkloads = (namespace: string): Need =>
+  need(["Hold"], "update", kueueGroup, "workloads", { namespace })
+
+/** Open, Hold and Release in plain mode. */
+export const patchTrainJobs = (namespace: string): Need =>
+  need(["Hold", "AttemptInjection"], "patch", trainer, "trainjobs", { namespace })
+
+/** Every permission that the programs use under this configuration, each once. */
+export const needs = (config: AdapterConfig): ReadonlyArray<Need> => {
+  const { namespace, kueue } = config
+  const output = outputNeeds(namespace)
+  const observe = (group: string, resource: string, feeds: ReadonlyArray<Feeds>): ReadonlyArray<Need> =>
+    ["get", "list", "watch"].map((verb) => need(feeds, verb, group, resource, { namespace }))
+  return [
+    output.log,
+    output.list,
+    output.watch,
+    need(["Watch"], "get", "", "pods", { namespace }),
+    ...observe(trainer, "trainjobs", ["Watch", "OutputRead", "OutputFollow", "Cessation"]),
+    ...observe("jobset.x-k8s.io", "jobsets", ["Watch", "OutputRead", "OutputFollow"]),
+    ...observe("batch", "jobs", ["Watch"]),
+    // Asked without a namespace: with one, a RoleBinding makes the answer true while the request itself is refused
+    need(["Cessation", "Watch"], "get", "", "nodes"),
+    need(["Cessation"], "get", "coordination.k8s.io", "leases", { namespace: "kube-node-lease", optional: true }),
+    need(["Watch"], "list", "", "events", { namespace, optional: true }),
+    need(["Watch"], "watch", "", "events", { namespace, optional: true }),
+    need(["ProcsPerNode"], "get", trainer, "trainingruntimes", { namespace }),
+    need(["ProcsPerNode"], "get", trainer, "clustertrainingruntimes"),
+    ...(config.access === "read-only"
+      ? []
+      : [
+          need(["Hold"], "list", trainer, "trainingruntimes", { namespace, optional: true }),
+          need(["Hold"], "list", trainer, "clustertrainingruntimes", { optional: true }),
+          need(["Hold"], "create", trainer, "trainjobs", { namespace }),
+          patchTrainJobs(namespace),
+          need(["Hold"], "delete", trainer, "trainjobs", { namespace }),
+          ...(kueue === undefined ? [] : [updateWorkloads(namespace)])
+        ]),
+    ...(kueue === undefined
+      ? []
+      : [
+          ...observe(kueueGroup, "workloads", ["Watch"]),
+          need(["ReadmissionGate", "AttemptInjection"], "get", kueueGroup, "localqueues", {
+            namespace,
+            name: kueue.localQueue
+          }),
+          need(["ReadmissionGate", "AttemptInjection"], "get", kueueGroup, "clusterqueues"),
+          need(["ReadmissionGate", "AttemptInjection"], "get", kueueGroup, "admissionchecks"),
+          need(["ReadmissionGate", "AttemptInjection"], "get", "coordination.k8s.io", "leases", {
+            namespace: kueue.lease.namespace,
+            name: kueue.lease.name
+          }),
+          // Only needed where the ClusterQueue selects by labels other than the namespace's name
+          need(["ReadmissionGate", "AttemptInjection"], "get", "", "namespaces", {
+            namespace,
+            name: namespace,
+            optional: true
+          })
+        ])
+  ]
+}
+
+const describe = ({ attributes }: Need): string => {
+  const resource = `${attributes.resource}${attributes.subresource === undefined ? "" : `/${attributes.subresource}`}`
+  const name = attributes.name === undefined ? "" : ` "${attributes.name}"`
+  const group = attributes.group === "" ? "" : ` in API group "${attributes.group}"`
+  const where = attributes.namespace === undefined ? " at cluster scope" : ` in namespace "${attributes.namespace}"`
+  return `${attributes.verb} ${resource}${name}${group}${where}`
+}
+
+/** One line for people: `get pods/log in namespace "team-a"`. */
+export const sentence = describe
+
+/** What to grant. */
+export const remedy = ({ attributes }: Need): string =>
+  `grant verb "${attributes.verb}" on "${attributes.resource}${attributes.subresource === undefined ? "" : `/${attributes.subresource}`}" in API group "${attributes.group}" (${attributes.namespace === undefined ? "ClusterRole and ClusterRoleBinding" : `Role in namespace "${attributes.namespace}"`})`
+
+const judge = (asked: Need, answer: KubeApi.AccessAnswer): Review => {
+  if (answer.allowed) return { _tag: "Allowed" }
+  const may = `may not ${describe(asked)}`
+  // With an evaluation error a "false" only says that one authorizer could not be asked
+  return answer.evaluationError === undefined
+    ? {
+        _tag: "Denied",
+        message: `${may}${answer.reason === undefined ? "" : ` (${answer.reason})`}: ${remedy(asked)}`
+      }
+    : { _tag: "Errored", message: `whether one may ${describe(asked)} is not known: ${answer.evaluationError}` }
+}
+
+/** Asks one review. Never fails: a review that fails is an `Errored` answer, which is not a denial. */
+export const askOne = Effect.fn("Access.askOne")(function* (api: KubeApi.Service, asked: Need) {
+  const review: Review = yield* Effect.match(api.accessReview(asked.attributes), {
+    onSuccess: (answer) => judge(asked, answer),
+    onFailure: (error): Review => ({
+      _tag: "Errored",
+      message: `whether one may ${describe(asked)} is not known: ${error.message}`
+    })
+  })
+  return { need: asked, review } satisfies Outcome
+})
+
+/** Asks one review per need, in parallel; answers in the order of the needs. */
+export const ask = (api: KubeApi.Service, asked: ReadonlyArray<Need>): Effect.Effect<ReadonlyArray<Outcome>> =>
+  Effect.forEach(asked, (it) => askOne(api, it), { concurrency })
+
+/** All reviews of a configuration. */
+export const review = Effect.fn("Access.review")(function* (config: AdapterConfig) {
+  return yield* ask(yield* KubeApi.KubeApi, needs(config))
+})
+
+/** Outcomes per capability or program that they feed, in the order of first mention. */
+export const grouped = (outcomes: ReadonlyArray<Outcome>): ReadonlyMap<Feeds, ReadonlyArray<Outcome>> => {
+  const groups = new Map<Feeds, Array<Outcome>>()
+  for (const outcome of outcomes) {
+    for (const feeds of outcome.need.feeds) {
+      const group = groups.get(feeds)
+      if (group === undefined) groups.set(feeds, [outcome])
+      else group.push(outcome)
+    }
+  }
+  return groups
+}
+
+/** The answer to a need among outcomes; `NotAsked` where it was not. */
+export const reviewOf = (outcomes: ReadonlyArray<Outcome>, id: string): Review =>
+  outcomes.find((outcome) => outcome.need.id === id)?.review ?? { _tag: "NotAsked" }

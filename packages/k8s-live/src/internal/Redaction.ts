@@ -1,0 +1,40 @@
+/**
+ * Makes foreign text (a plugin's stderr, a proxy's page) fit to stand in an error message.
+ *
+ * @module
+ */
+
+const patterns: ReadonlyArray<readonly [RegExp, string]> = [
+  [/-----BEGIN [^-]+-----[\s\S]*?(?:-----END [^-]+-----|$)/g, "(not shown)"],
+  // user:password@ in a URL
+  [/(\/\/)[^/\s:@]+:[^/\s@]+@/g, "$1(not shown)@"],
+  [/\b(bearer|basic)\s+[^\s"',;]+/gi, "$1 (not shown)"],
+  [
+    /((?:token|secret|password|passwd|passphrase|api[-_]?key|access[-_]?key|credential|assertion|code)["']?\s*[:=]\s*["']?)[^\s"',;&}]+/gi,
+    "$1(not shown)"
+  ],
+  // JSON web tokens, and any run of characters too long to be a word or a path segment
+  [/\beyJ[\w-]+(?:\.[\w-]+)*/g, "(not shown)"],
+  [/\b(?=[\w+-]*\d)[\w+-]{32,}={0,2}/g, "(not shown)"]
+]
+
+const withoutControls = (text: string): string =>
+  Array.from(text, (character) => (character < " " || character === "\u007f" ? " " : character)).join("")
+
+/** One line of at most `limit` characters in which whatever looks like a secret is not shown. */
+export const shown = (text: string, limit = 400): string => {
+  let safe = text
+  for (const [pattern, replacement] of patterns) safe = safe.replace(pattern, replacement)
+  const line = withoutControls(safe).replace(/\s+/g, " ").trim()
+  return line.length > limit ? `${line.slice(0, limit)} …` : line
+}
+
+/** The first words of a page: markup removed, then as `shown`. */
+export const firstWords = (body: string, limit = 80): string =>
+  shown(
+    body
+      .slice(0, 4096)
+      .replace(/<(script|style)[\s\S]*?(<\/\1>|$)/gi, " ")
+      .replace(/<[^>]*>?/g, " "),
+    limit
+  )
