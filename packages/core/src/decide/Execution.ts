@@ -247,6 +247,12 @@ const incarnationsOf = <P extends PodRecord>(
   pods: ReadonlyArray<P>,
   starts: ReadonlyMap<string, ReadonlyArray<string>>
 ): ReadonlyArray<Incarnation<P>> => {
+  const jobSets = groupBy(pods, (pod) => label(pod, JobSet.jobSetUidLabel))
+  // Of two JobSets the later is the one with the newest pod; the one that still runs something where seconds do not tell
+  const age = (uid: string): string => {
+    const members = jobSets.get(uid) ?? []
+    return `${newestCreation(members)}${members.some(isActive) ? "1" : "0"}`
+  }
   const sets = groupBy(pods, (pod) => keyOf(label(pod, JobSet.jobSetUidLabel), label(pod, JobSet.restartAttemptLabel)))
   return [...sets.values()]
     .flatMap((members) => {
@@ -270,12 +276,10 @@ const incarnationsOf = <P extends PodRecord>(
     })
     .sort(
       (a, b) =>
-        (a.jobSetUid === b.jobSetUid
-          ? Number(a.restartAttempt) - Number(b.restartAttempt) || a.ordinal - b.ordinal
-          : 0) ||
-        compare(newestCreation(a.pods), newestCreation(b.pods)) ||
-        Number(a.pods.some(isActive)) - Number(b.pods.some(isActive)) ||
-        compare(a.jobSetUid, b.jobSetUid)
+        compare(age(a.jobSetUid), age(b.jobSetUid)) ||
+        compare(a.jobSetUid, b.jobSetUid) ||
+        Number(a.restartAttempt) - Number(b.restartAttempt) ||
+        a.ordinal - b.ordinal
     )
 }
 

@@ -1,0 +1,43 @@
+/**
+ * What a script can rely on.
+ *
+ * @module
+ */
+
+/** The exit codes of `dispatch-kubeflow`. */
+export const ExitCode = {
+  /** Done; the answer, where there is one, is yes. */
+  ok: 0,
+  /** A fault of this program. */
+  fault: 1,
+  /** The command line, a file it names or the kubeconfig is wrong. */
+  usage: 2,
+  /** The answer is no: not ceased, or the run that was watched to its end did not succeed. */
+  no: 3,
+  /** The backend cannot do this (ErrUnsupported). */
+  unsupported: 4,
+  /** There is no such TrainJob, pod or log (ErrNotFound). */
+  notFound: 5,
+  /** The cluster does not accept the credentials, or they lack a permission. */
+  notPermitted: 6,
+  /** The cluster cannot be reached, or its answer cannot be used. */
+  unavailable: 7,
+  /** Interrupted by a signal. */
+  interrupted: 130
+} as const
+
+/** One of the exit codes. */
+export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode]
+
+/** The table as `--help` and the docs show it. */
+export const exitCodeHelp: ReadonlyArray<readonly [number, string]> = [
+  [ExitCode.ok, "done; the answer, where there is one, is yes"],
+  [ExitCode.fault, "a fault of this program"],
+  [ExitCode.usage, "the command line, a file it names or the kubeconfig is wrong"],
+  [ExitCode.no, "the answer is no: not ceased, or the watched run did not succeed"],
+  [ExitCode.unsupported, "the backend cannot do this"],
+  [ExitCode.notFound, "no such TrainJob, pod or log"],
+  [ExitCode.notPermitted, "the credentials are not accepted or lack a permission"],
+  [ExitCode.unavailable, "the cluster cannot be reached, or its answer cannot be used"],
+  [ExitCode.interrupted, "interrupted"]
+]

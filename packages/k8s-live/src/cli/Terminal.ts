@@ -1,0 +1,84 @@
+/**
+ * How text looks on a terminal: columns, and colour where a person looks.
+ *
+ * @module
+ */
+import { inspect } from "node:util"
+
+/** What a piece of text means; the palette decides how that looks. */
+export type Tone = "good" | "bad" | "warn" | "dim" | "strong"
+
+/** Puts a tone on a text. */
+export type Paint = (tone: Tone, text: string) => string
+
+const styles = { good: "green", bad: "red", warn: "yellow", dim: "gray", strong: "bold" } as const
+
+/** Colour on a terminal, none anywhere else; https://no-color.org is honoured. */
+export const paintFor = (options: { readonly isTerminal: boolean; readonly noColor: boolean }): Paint =>
+  options.isTerminal && !options.noColor
+    ? (tone, text) => {
+        const [on, off] = inspect.colors[styles[tone]] ?? [0, 0]
+        return `\u001b[${on}m${text}\u001b[${off}m`
+      }
+    : (_, text) => text
+
+/** A cell: its text, and what it means. */
+export interface Cell {
+  readonly text: string
+  readonly tone?: Tone
+}
+
+/** Breaks a text at blanks so that no line is longer than `width`, unless one word is. */
+export const wrap = (text: string, width: number): ReadonlyArray<string> => {
+  const lines: Array<string> = []
+  for (const paragraph of text.split("\n")) {
+    let line = ""
+    for (const word of paragraph.split(" ")) {
+      if (line === "") line = word
+      else if (line.length + 1 + word.length <= width) line += ` ${word}`
+      else {
+        lines.push(line)
+        line = word
+      }
+    }
+    lines.push(line)
+  }
+  return lines
+}
+
+const gap = "  "
+
+/**
+ * Rows under a header. All columns but the last are as wide as their widest text; the last is wrapped to what is left of
+ * `width`, so that a long reason stays under its heading.
+ */
+export const table = (
+  header: ReadonlyArray<string>,
+  rows: ReadonlyArray<ReadonlyArray<Cell>>,
+  paint: Paint,
+  width: number
+): string => {
+  const widths = header.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => row[column]?.text.length ?? 0))
+  )
+  const last = header.length - 1
+  const before = widths.slice(0, last).reduce((sum, it) => sum + it + gap.length, 0)
+  const room = Math.max(24, width - before)
+  const render = (cells: ReadonlyArray<Cell>): ReadonlyArray<string> => {
+    const wrapped = wrap(cells[last]?.text ?? "", room)
+    return wrapped.map((part, index) => {
+      const left = cells
+        .slice(0, last)
+        .map((cell, column) => {
+          const text = index === 0 ? cell.text : ""
+          const padded = text.padEnd(widths[column] ?? 0)
+          return cell.tone === undefined || text === "" ? padded : paint(cell.tone, padded)
+        })
+        .join(gap)
+      const tone = cells[last]?.tone
+      const right = tone === undefined ? part : paint(tone, part)
+      return (last === 0 ? right : `${left}${gap}${right}`).trimEnd()
+    })
+  }
+  return [...render(header.map((text) => ({ text, tone: "dim" as const }))), ...rows.flatMap(render)].join("\n")
+}

@@ -1,0 +1,65 @@
+import { ExitCode } from "@dispatch-kubeflow/k8s-live/cli/ExitCode"
+import * as Invocation from "@dispatch-kubeflow/k8s-live/cli/Invocation"
+import { describe, expect, it } from "@effect/vitest"
+import { Either } from "effect"
+
+const parse = (...args: ReadonlyArray<string>) => Invocation.parse(args, "1.2.3")
+const right = (...args: ReadonlyArray<string>) => Either.getOrThrowWith(parse(...args), (it) => new Error(it.text))
+const left = (...args: ReadonlyArray<string>) => Either.getOrThrow(Either.flip(parse(...args)))
+
+describe("the command line", () => {
+  it("takes options before and after the argument", () => {
+    const expected = { command: "output", follow: true, job: { namespace: undefined, name: "run-1" } }
+    expect(right("output", "run-1", "--follow", "-n", "team")).toMatchObject(expected)
+    expect(right("output", "-f", "--namespace", "team", "run-1")).toMatchObject(expected)
+    expect(right("output", "run-1", "-n", "team").common.namespace).toBe("team")
+  })
+
+  it("names a TrainJob as NAME or NAMESPACE/NAME, with a uid where wanted", () => {
+    expect(right("ceased", "team/run-1", "--uid", "u")).toMatchObject({
+      job: { namespace: "team", name: "run-1", uid: "u" }
+    })
+    expect(left("ceased", "a/b/c")).toMatchObject({ code: ExitCode.usage })
+    expect(left("ceased", "Run_1").text).toContain("NAME or NAMESPACE/NAME")
+    expect(left("ceased")).toMatchObject({ code: ExitCode.usage })
+  })
+
+  it("reads durations and times", () => {
+    expect(right("output", "a", "--since", "15m")).toMatchObject({ since: { ago: 900_000 } })
+    expect(right("output", "a", "--since", "2026-01-02T03:04:05.5Z")).toMatchObject({
+      since: { time: "2026-01-02T03:04:05.5Z" }
+    })
+    expect(left("output", "a", "--since", "yesterday").text).toContain("90s, 15m, 4h")
+    expect(left("output", "a", "--tail", "-1").code).toBe(ExitCode.usage)
+  })
+
+  it("Kueue mode is all of its options or none", () => {
+    const kueue = ["--queue", "q", "--admission-check", "c", "--check-controller", "x/y", "--check-lease", "ns/l"]
+    expect(right("capabilities", ...kueue).common.kueue).toEqual({
+      localQueue: "q",
+      admissionCheck: "c",
+      controllerName: "x/y",
+      lease: { namespace: "ns", name: "l" }
+    })
+    expect(left("capabilities", "--queue", "q").text).toContain("needs all of")
+  })
+
+  it("help and version succeed, everything unknown is a usage error that suggests", () => {
+    expect(left("--help")).toMatchObject({ code: ExitCode.ok, text: expect.stringContaining("Exit codes:") })
+    expect(left("output", "--help")).toMatchObject({ code: ExitCode.ok, text: expect.stringContaining("--follow") })
+    expect(left("--version")).toMatchObject({ code: ExitCode.ok, text: "1.2.3\n" })
+    expect(left("ouput")).toMatchObject({ code: ExitCode.usage, text: expect.stringContaining("output") })
+    expect(left("output", "a", "--folow")).toMatchObject({
+      code: ExitCode.usage,
+      text: expect.stringContaining("--follow")
+    })
+    expect(left()).toMatchObject({ code: ExitCode.usage })
+  })
+
+  it("watch takes a TrainJob or a run, not both", () => {
+    expect(right("watch")).toMatchObject({ job: undefined, run: undefined })
+    expect(right("watch", "--run", "a", "--once")).toMatchObject({ run: "a", once: true })
+    expect(left("watch", "a", "--run", "b").code).toBe(ExitCode.usage)
+    expect(left("watch", "--until-over").code).toBe(ExitCode.usage)
+  })
+})

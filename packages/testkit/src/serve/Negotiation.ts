@@ -1,0 +1,188 @@
+/**
+ * Media types of the Kubernetes API: which representation a request asks for, and how its body is read.
+ *
+ * @module
+ */
+import type { Status } from "@dispatch-kubeflow/core/kube/KubeError"
+import type { PatchType } from "@dispatch-kubeflow/core/kube/KubeRequest"
+import { Either } from "effect"
+import * as Yaml from "yaml"
+import * as Protobuf from "../Protobuf.js"
+import type { IncludeObject } from "../Table.js"
+import * as Answer from "./Answer.js"
+
+/** How objects are written back. */
+export interface Representation {
+  readonly syntax: "json" | "yaml"
+  readonly as: "object" | "table" | "partial"
+  readonly includeObject: IncludeObject
+  readonly pretty: boolean
+}
+
+interface Clause {
+  readonly type: string
+  readonly parameters: Readonly<Record<string, string>>
+}
+
+/** The clauses of an `Accept` header in the order in which the client prefers them: as written, as client-go does. */
+const clauses = (accept: string | undefined): ReadonlyArray<Clause> => {
+  const written = (accept ?? "").split(",").flatMap((clause): ReadonlyArray<Clause> => {
+    const [type = "", ...parameters] = clause.split(";").map((part) => part.trim())
+    if (type === "") return []
+    return [
+      {
+        type: type.toLowerCase(),
+        parameters: Object.fromEntries(
+          parameters.flatMap((parameter) => {
+            const [name = "", value] = parameter.split("=")
+            return value === undefined ? [] : [[name.trim(), value.trim()]]
+          })
+        )
+      }
+    ]
+  })
+  return written.length === 0 ? [{ type: "*/*", parameters: {} }] : written
+}
+
+const isJson = (type: string): boolean => type === "application/json" || type === "application/*" || type === "*/*"
+
+/** What of the collection or object is asked for: a list is not a single object, and the two have different partial forms. */
+export type Shape = "object" | "list" | "watch"
+
+const representationOf = (clause: Clause, shape: Shape): Pick<Representation, "syntax" | "as"> | undefined => {
+  const syntax = isJson(clause.type)
+    ? "json"
+    : clause.type === "application/yaml" && shape !== "watch"
+      ? "yaml"
+      : undefined
+  if (syntax === undefined) return undefined
+  const { as, g, v } = clause.parameters
+  if (as === undefined) return { syntax, as: "object" }
+  if (g !== "meta.k8s.io" || (v !== "v1" && v !== "v1beta1")) return undefined
+  if (as === "Table") return { syntax, as: "table" }
+  const partial = shape === "list" ? "PartialObjectMetadataList" : "PartialObjectMetadata"
+  return as === partial ? { syntax, as: "partial" } : undefined
+}
+
+const acceptable = (shape: Shape): string =>
+  shape === "watch"
+    ? "only the following media types are accepted: application/json;stream=watch"
+    : "only the following media types are accepted: application/json, application/yaml"
+
+/** The representation for a request. Left: the 406 of a request whose `Accept` matches nothing. */
+export const representation = (
+  accept: string | undefined,
+  query: URLSearchParams,
+  shape: Shape
+): Either.Either<Representation, Status> => {
+  for (const clause of clauses(accept)) {
+    const found = representationOf(clause, shape)
+    if (found === undefined) continue
+    const include = query.get("includeObject")
+    const pretty = query.get("pretty")
+    return Either.right({
+      ...found,
+      includeObject: include === "None" || include === "Object" ? include : "Metadata",
+      pretty: pretty !== null && pretty !== "false" && pretty !== "0"
+    })
+  }
+  return Either.left(Answer.status(406, acceptable(shape)))
+}
+
+/** Whether a discovery request asks for the aggregated form (`v2`; nothing else of it is served). */
+export const aggregatedDiscovery = (accept: string | undefined): "aggregated" | "plain" | "neither" => {
+  for (const { type, parameters } of clauses(accept)) {
+    if (!isJson(type)) continue
+    if (parameters["as"] === undefined) return "plain"
+    if (
+      parameters["g"] === "apidiscovery.k8s.io" &&
+      parameters["v"] === "v2" &&
+      parameters["as"] === "APIGroupDiscoveryList"
+    ) {
+      return "aggregated"
+    }
+  }
+  return "neither"
+}
+
+/** Prints a body in a representation's syntax. */
+export const print = (body: unknown, { pretty, syntax }: Pick<Representation, "syntax" | "pretty">): string =>
+  syntax === "yaml" ? Yaml.stringify(body) : `${JSON.stringify(body, null, pretty ? 2 : undefined)}\n`
+
+/** The media type of a syntax. */
+export const contentTypeOf = (syntax: Representation["syntax"]): string => `application/${syntax}`
+
+const patchTypes: Readonly<Record<string, PatchType>> = {
+  "application/merge-patch+json": "merge",
+  "application/json-patch+json": "json",
+  "application/strategic-merge-patch+json": "strategic",
+  "application/apply-patch+yaml": "apply"
+}
+
+/** The patch format of a `Content-Type`. */
+export const patchType = (contentType: string | undefined): PatchType | undefined =>
+  patchTypes[(contentType ?? "").split(";")[0]?.trim().toLowerCase() ?? ""]
+
+const parsed = (read: () => unknown): Either.Either<unknown, string> =>
+  Either.try({ try: read, catch: (cause) => (cause instanceof Error ? cause.message : "unreadable") })
+
+const shownStart = (text: string): string => (text === "" ? "<empty>" : text.length > 100 ? `${text.slice(0, 100)}...` : text)
+
+const unrecognized = (kind: string, problem: string, text: string): Status =>
+  Answer.status(400, `the object provided is unrecognized (must be of type ${kind}): ${problem} (${shownStart(text)})`)
+
+const unsupported: Status = Answer.status(
+  415,
+  "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"
+)
+
+/**
+ * Reads the body of a POST, PUT, PATCH or DELETE. Left: the 400 of a body that cannot be read, or the 415 of a format that
+ * is not spoken. An empty body of a DELETE is none. `kind` is what the endpoint expects, for the message.
+ */
+export const readBody = (input: {
+  readonly method: string
+  readonly contentType: string | undefined
+  readonly bytes: Uint8Array
+  readonly kind: string
+  readonly formatTime: (epochSeconds: number) => string
+}): Either.Either<unknown, Status> => {
+  const mime = (input.contentType ?? "").split(";")[0]?.trim().toLowerCase() ?? ""
+  if (input.method === "DELETE" && input.bytes.length === 0) return Either.right(undefined)
+  const decoded = parsed(() => new TextDecoder("utf-8", { fatal: true }).decode(input.bytes))
+  if (input.method === "PATCH") {
+    const type = patchTypes[mime]
+    if (type === undefined) return Either.left(Answer.status(415, "415: Unsupported Media Type", {}))
+    return Either.mapLeft(
+      Either.flatMap(decoded, (text) => parsed(() => (type === "apply" ? Yaml.parse(String(text)) : JSON.parse(String(text))))),
+      (problem) =>
+        Answer.status(
+          400,
+          type === "apply" ? `error decoding YAML: ${problem}` : type === "json" ? "invalid JSON patch" : `invalid character in the patch: ${problem}`
+        )
+    )
+  }
+  switch (mime) {
+    case "":
+    case "application/json":
+    case "application/yaml":
+    // curl's -d says so when nobody says otherwise, and the API server then takes JSON
+    case "application/x-www-form-urlencoded": {
+      if (Either.isLeft(decoded)) return Either.left(unrecognized(input.kind, decoded.left, ""))
+      const text = String(decoded.right)
+      if (text.trim() === "") return Either.left(unrecognized(input.kind, "unexpected end of JSON input", ""))
+      return Either.mapLeft(
+        parsed(() => (mime === "application/yaml" ? Yaml.parse(text) : JSON.parse(text))),
+        (problem) => unrecognized(input.kind, `couldn't get version/kind; ${mime === "application/yaml" ? "yaml" : "json"} parse error: ${problem}`, text)
+      )
+    }
+    case Protobuf.mediaType:
+      return Either.mapLeft(Protobuf.decode(input.bytes, input.formatTime), (problem) =>
+        problem.startsWith("no protobuf reader")
+          ? Answer.status(415, `${unsupported.message ?? ""} (${problem}: send JSON)`)
+          : Answer.status(400, `the object provided is unrecognized (must be of type ${input.kind}): ${problem}`)
+      )
+    default:
+      return Either.left(unsupported)
+  }
+}
