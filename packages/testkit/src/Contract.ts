@@ -32,11 +32,11 @@ export interface World {
   readonly as: (account: string) => Effect.Effect<KubeApi.Service, KubeError>
   /** The same API with credentials that the server does not know. */
   readonly stranger: KubeApi.Service
-  /** Makes a created, scheduled pod run its container `node` with this log. */
-  readonly run: (pod: string, log: ReadonlyArray<LogLine>) => Effect.Effect<void, KubeError>
+  /** Makes a created, scheduled pod run its container `node` with this log; undefined where no one can say that. */
+  readonly run: ((pod: string, log: ReadonlyArray<LogLine>) => Effect.Effect<void, KubeError>) | undefined
   /** The name of a Node that pods can be bound to. */
   readonly node: string
-  /** A resource version of pods that the server has forgotten. */
+  /** A resource version of TrainJobs that the server has forgotten. */
   readonly forgotten: Effect.Effect<string, KubeError>
 }
 
@@ -298,7 +298,7 @@ export const contract = (name: string, world: Layer.Layer<ContractWorld, unknown
         const { api, namespace, forgotten } = yield* ContractWorld
         const resourceVersion = yield* forgotten
         const error = yield* Effect.flip(
-          Stream.runDrain(api.watch(Core.pods, { namespace, resourceVersion, timeoutSeconds: 20 }))
+          Stream.runDrain(api.watch(Trainer.trainJobs, { namespace, resourceVersion, timeoutSeconds: 20 }))
         )
         expect(error._tag).toBe("KubeExpired")
       })
@@ -342,9 +342,10 @@ export const contract = (name: string, world: Layer.Layer<ContractWorld, unknown
       })
     )
 
-    it.scoped("log: content, timestamps, tail, limit, since; every byte of it", () =>
+    it.scoped("log: content, timestamps, tail, limit, since; every byte of it", (test) =>
       Effect.gen(function* () {
         const { api, namespace, node, run } = yield* ContractWorld
+        if (run === undefined) return test.skip("nothing here can say what a container prints")
         yield* api.create(Core.pods, { namespace }, podManifest("log", { node }))
         yield* run("log", log)
         const pod = { namespace, name: "log" }

@@ -1,0 +1,134 @@
+import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import type { KubeError } from "@dispatch-kubeflow/core/kube/KubeError"
+import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import * as Resource from "@dispatch-kubeflow/core/kube/Resource"
+import * as Core from "@dispatch-kubeflow/core/model/Core"
+import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
+import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
+import { ContractWorld, type LogLine } from "@dispatch-kubeflow/testkit/Contract"
+import { Context, Effect, Layer, Redacted, Schema, Scope } from "effect"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+/** The kubeconfig of a real cluster, when one is offered. */
+export const realKubeconfig = process.env["TEST_KUBECONFIG"]
+
+/** For the title of a suite that is left out. */
+export const whyLeftOut = "TEST_KUBECONFIG names no cluster"
+
+const Token = Schema.Struct({ status: Schema.Struct({ token: Schema.String }) })
+
+/** The KubeApi of the same API server for a bearer token. */
+const withToken = (config: KubeConfig.Service, token: string) =>
+  Effect.gen(function* () {
+    const { tls } = yield* config.credentials
+    const { ca } = Redacted.value(tls)
+    const value = {
+      apiVersion: "v1",
+      kind: "Config",
+      "current-context": "c",
+      contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+      clusters: [
+        {
+          name: "c",
+          cluster: {
+            server: config.server,
+            ...(ca === undefined ? {} : { "certificate-authority-data": Buffer.from(ca).toString("base64") })
+          }
+        }
+      ],
+      users: [{ name: "u", user: { token } }]
+    }
+    const context = yield* Layer.build(KubeApiLive.layer({ source: KubeConfig.Source.Value({ value }) }))
+    return Context.get(context, KubeApi.KubeApi)
+  }).pipe(Effect.orDie)
+
+/** A service account's API, by a token the server issues for it. */
+export const asServiceAccount = (
+  api: KubeApi.Service,
+  config: KubeConfig.Service,
+  namespace: string,
+  account: string
+) =>
+  Effect.gen(function* () {
+    const reply = yield* api.transport.call(
+      KubeRequest.make(
+        "create",
+        { group: "", version: "v1", plural: "serviceaccounts" },
+        {
+          namespace,
+          name: account,
+          subresource: "token",
+          body: { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { audiences: [] } }
+        }
+      )
+    )
+    const { status } = yield* Effect.orDie(Schema.decodeUnknown(Token)(reply.body))
+    return yield* withToken(config, status.token)
+  })
+
+/** An API with a token that no server knows. */
+export const asStranger = (config: KubeConfig.Service) => withToken(config, "no-such-token")
+
+const logs = Resource.make({
+  group: "kwok.x-k8s.io",
+  version: "v1alpha1",
+  plural: "logs",
+  kind: "Logs",
+  scope: "Namespaced",
+  schema: Schema.Struct({ metadata: Core.ConfigMap.fields.metadata })
+})
+
+/** Creates a namespace of its own; it goes with the scope. */
+export const freshNamespace = (api: KubeApi.Service, prefix: string) =>
+  Effect.map(
+    Effect.acquireRelease(api.create(Core.namespaces, {}, { metadata: { generateName: `${prefix}-` } }), (namespace) =>
+      Effect.ignore(api.remove(Core.namespaces, { name: namespace.metadata.name }, { propagation: "Background" }))
+    ),
+    (namespace) => namespace.metadata.name
+  )
+
+/**
+ * The world of the contract suite on the cluster of `TEST_KUBECONFIG`. A log is written through kwok, which plays the
+ * kubelets of the simulated nodes; without kwok the log test has no way to say what a container prints.
+ */
+export const realWorld = (kubeconfig: string): Layer.Layer<ContractWorld, KubeError | KubeConfig.KubeConfigError> =>
+  Layer.scoped(
+    ContractWorld,
+    Effect.gen(function* () {
+      const scope = yield* Effect.scope
+      const context = yield* Layer.build(
+        KubeApiLive.layer({ source: KubeConfig.Source.Files({ paths: [kubeconfig] }) })
+      )
+      const api = Context.get(context, KubeApi.KubeApi)
+      const config = Context.get(context, KubeConfig.KubeConfig)
+      const namespace = yield* freshNamespace(api, "contract")
+      const folder = yield* Effect.acquireRelease(
+        Effect.sync(() => mkdtempSync(join(tmpdir(), "contract-logs-"))),
+        (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+      )
+      const kwok = (yield* api.groupVersions).some(({ group }) => group === "kwok.x-k8s.io")
+      const nodes = yield* api.list(Core.nodes, {})
+      return {
+        api,
+        namespace,
+        node: nodes.items.find((node) => !("realcluster/real" in (node.metadata.labels ?? {})))?.metadata.name ?? "",
+        as: (account: string) => Scope.extend(asServiceAccount(api, config, namespace, account), scope),
+        stranger: yield* asStranger(config),
+        forgotten: Effect.succeed("1"),
+        run: kwok
+          ? (pod: string, lines: ReadonlyArray<LogLine>) =>
+              Effect.gen(function* () {
+                const logsFile = join(folder, `${pod}.log`)
+                writeFileSync(logsFile, lines.map((line) => `${line.time} stdout F ${line.text}\n`).join(""))
+                yield* api.create(
+                  logs,
+                  { namespace },
+                  { metadata: { name: pod }, spec: { logs: [{ containers: ["node"], logsFile, follow: true }] } }
+                )
+              })
+          : undefined
+      }
+    })
+  )
