@@ -44,9 +44,11 @@ const need = (
     readonly name?: string
     readonly subresource?: string
     readonly optional?: boolean
+    /** Tells two needs of one verb and resource apart. */
+    readonly tag?: string
   } = {}
 ): Need => ({
-  id: `${verb} ${resource}${where.subresource === undefined ? "" : `/${where.subresource}`}${group === "" ? "" : `.${group}`}`,
+  id: `${verb} ${resource}${where.subresource === undefined ? "" : `/${where.subresource}`}${group === "" ? "" : `.${group}`}${where.tag === undefined ? "" : ` ${where.tag}`}`,
   feeds,
   attributes: {
     verb,
@@ -91,7 +93,11 @@ export const needs = (config: AdapterConfig): ReadonlyArray<Need> => {
     ...observe("batch", "jobs", ["Watch"]),
     // Asked without a namespace: with one, a RoleBinding makes the answer true while the request itself is refused
     need(["Cessation", "Watch"], "get", "", "nodes"),
-    need(["Cessation"], "get", "coordination.k8s.io", "leases", { namespace: "kube-node-lease", optional: true }),
+    need(["Cessation"], "get", "coordination.k8s.io", "leases", {
+      namespace: "kube-node-lease",
+      optional: true,
+      tag: "of nodes"
+    }),
     need(["Watch"], "list", "", "events", { namespace, optional: true }),
     need(["Watch"], "watch", "", "events", { namespace, optional: true }),
     need(["ProcsPerNode"], "get", trainer, "trainingruntimes", { namespace }),
@@ -118,7 +124,8 @@ export const needs = (config: AdapterConfig): ReadonlyArray<Need> => {
           need(["ReadmissionGate", "AttemptInjection"], "get", kueueGroup, "admissionchecks"),
           need(["ReadmissionGate", "AttemptInjection"], "get", "coordination.k8s.io", "leases", {
             namespace: kueue.lease.namespace,
-            name: kueue.lease.name
+            name: kueue.lease.name,
+            tag: "of the check's controller"
           }),
           // Only needed where the ClusterQueue selects by labels other than the namespace's name
           need(["ReadmissionGate", "AttemptInjection"], "get", "", "namespaces", {

@@ -13,6 +13,8 @@ import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import { expect, layer } from "@effect/vitest"
+import type * as Cluster from "./Cluster.js"
+import * as Fixtures from "./Fixtures.js"
 import { Chunk, Context, Duration, Effect, Fiber, type Layer, Option, Schedule, Schema, Stream } from "effect"
 
 /** One line of a container's log, as its node keeps it. */
@@ -39,6 +41,47 @@ export interface World {
   /** A resource version of TrainJobs that the server has forgotten. */
   readonly forgotten: Effect.Effect<string, KubeError>
 }
+
+/**
+ * What an in-memory cluster adds to any way of reaching it: a namespace, a Node, logs, compaction. The cluster must not run
+ * a kubelet: the suite plays it.
+ */
+export const prepareCluster = (
+  cluster: Cluster.Service,
+  namespace: string
+): Effect.Effect<Pick<World, "namespace" | "node" | "run" | "forgotten">> =>
+  Effect.gen(function* () {
+    yield* cluster.seed([Fixtures.namespace(namespace), Fixtures.node("node-1")])
+    return {
+      namespace,
+      node: "node-1",
+      forgotten: Effect.as(cluster.compact(), "1"),
+      run: (pod, lines) =>
+        Effect.gen(function* () {
+          const place = { namespace, name: pod }
+          yield* cluster.admin.patch(Core.pods, place, {
+            type: "merge",
+            subresource: "status",
+            body: {
+              status: {
+                phase: "Running",
+                containerStatuses: ["node", "side"].map((name) => ({
+                  name,
+                  ready: true,
+                  restartCount: 0,
+                  image: "docker.io/local/busybox:1",
+                  imageID: "",
+                  state: { running: { startedAt: "2026-01-02T03:04:05Z" } }
+                }))
+              }
+            }
+          })
+          for (const line of lines) {
+            yield* cluster.appendLog(place, { container: "node", text: `${line.text}\n`, at: Date.parse(line.time) })
+          }
+        })
+    }
+  })
 
 /** Service tag of a `World`. */
 export class ContractWorld extends Context.Tag("@dispatch-kubeflow/testkit/ContractWorld")<ContractWorld, World>() {}
@@ -140,11 +183,12 @@ const eventually = <A>(
 const text = (bytes: Stream.Stream<Uint8Array, KubeError>): Effect.Effect<string, KubeError> =>
   Stream.mkString(Stream.decodeText(bytes))
 
+// Two lines of one millisecond are some microseconds apart, as the container runtime writes them
 const log: ReadonlyArray<LogLine> = [
   { time: "2026-01-02T03:04:05.100000001Z", text: "one" },
-  { time: "2026-01-02T03:04:05.200000002Z", text: "zwei ä €" },
-  { time: "2026-01-02T03:04:06.300000003Z", text: "three" },
-  { time: "2026-01-02T03:04:06.300000004Z", text: "three" }
+  { time: "2026-01-02T03:04:05.200000001Z", text: "zwei ä €" },
+  { time: "2026-01-02T03:04:06.300000001Z", text: "three" },
+  { time: "2026-01-02T03:04:06.300007920Z", text: "three" }
 ]
 
 /**

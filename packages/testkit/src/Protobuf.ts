@@ -1,6 +1,6 @@
 /**
  * Reads the protobuf request bodies that kubectl 1.37 sends without falling back to JSON (`auth can-i`, `auth whoami`,
- * `create token|namespace|serviceaccount`). The envelope is `k8s\0` and a `runtime.Unknown`
+ * `create token|namespace|serviceaccount|role|rolebinding|job|poddisruptionbudget` …). The envelope is `k8s\0` and a `runtime.Unknown`
  * (https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding); messages are described as data.
  *
  * @module
@@ -12,7 +12,7 @@ export const mediaType = "application/vnd.kubernetes.protobuf"
 
 /** How one field of a message reads in JSON. Field numbers are those of the published `generated.proto` files. */
 type Field =
-  | { readonly name: string; readonly type: "string" | "integer" | "boolean" | "time" }
+  | { readonly name: string; readonly type: "string" | "integer" | "boolean" | "time" | "intOrString" | "ignored" }
   | { readonly name: string; readonly type: "strings" | "stringMap" | "bytesMap" }
   | { readonly name: string; readonly type: "message" | "messages"; readonly of: Message }
 
@@ -25,6 +25,9 @@ const time = (name: string): Field => ({ name, type: "time" })
 const strings = (name: string): Field => ({ name, type: "strings" })
 const stringMap = (name: string): Field => ({ name, type: "stringMap" })
 const bytesMap = (name: string): Field => ({ name, type: "bytesMap" })
+const intOrString = (name: string): Field => ({ name, type: "intOrString" })
+// A new object's status is not the client's to say, so that nothing is lost
+const status: Field = { name: "status", type: "ignored" }
 const message = (name: string, of: Message): Field => ({ name, type: "message", of })
 const messages = (name: string, of: Message): Field => ({ name, type: "messages", of })
 
@@ -43,7 +46,8 @@ const objectMeta: Message = {
   3: text("namespace"),
   5: text("uid"),
   6: text("resourceVersion"),
-  7: integer("generation"),
+  // The server counts generations
+  7: { name: "generation", type: "ignored" },
   8: time("creationTimestamp"),
   9: time("deletionTimestamp"),
   10: integer("deletionGracePeriodSeconds"),
@@ -108,19 +112,97 @@ const objectReference: Message = {
   7: text("fieldPath")
 }
 
+const labelSelector: Message = { 1: stringMap("matchLabels"), 2: messages("matchExpressions", requirement) }
+const container: Message = {
+  1: text("name"),
+  2: text("image"),
+  3: strings("command"),
+  4: strings("args"),
+  5: text("workingDir"),
+  14: text("imagePullPolicy")
+}
+const podTemplate: Message = {
+  1: metadata,
+  2: message("spec", {
+    2: messages("containers", container),
+    3: text("restartPolicy"),
+    7: stringMap("nodeSelector"),
+    8: text("serviceAccountName")
+  })
+}
+
+// k8s.io/api/batch/v1/generated.proto
+const jobSpec: Message = {
+  1: integer("parallelism"),
+  2: integer("completions"),
+  3: integer("activeDeadlineSeconds"),
+  4: message("selector", labelSelector),
+  5: boolean("manualSelector"),
+  6: message("template", podTemplate),
+  7: integer("backoffLimit"),
+  8: integer("ttlSecondsAfterFinished"),
+  9: text("completionMode"),
+  10: boolean("suspend")
+}
+
+// k8s.io/api/rbac/v1/generated.proto
+const policyRule: Message = {
+  1: strings("verbs"),
+  2: strings("apiGroups"),
+  3: strings("resources"),
+  4: strings("resourceNames"),
+  5: strings("nonResourceURLs")
+}
+const subject: Message = { 1: text("kind"), 2: text("apiGroup"), 3: text("name"), 4: text("namespace") }
+const binding: Message = {
+  1: metadata,
+  2: messages("subjects", subject),
+  3: message("roleRef", { 1: text("apiGroup"), 2: text("kind"), 3: text("name") })
+}
+
+// k8s.io/api/policy/v1/generated.proto
+const budgetSpec: Message = {
+  1: intOrString("minAvailable"),
+  2: message("selector", labelSelector),
+  3: intOrString("maxUnavailable"),
+  4: text("unhealthyPodEvictionPolicy")
+}
+
 /** The kinds whose bodies are read, by `apiVersion/kind`. */
 const kinds: Readonly<Record<string, Message>> = {
-  "authorization.k8s.io/v1/SelfSubjectAccessReview": { 1: metadata, 2: message("spec", selfSubjectAccessReviewSpec) },
-  "authorization.k8s.io/v1/SelfSubjectRulesReview": { 1: metadata, 2: message("spec", { 1: text("namespace") }) },
-  "authorization.k8s.io/v1/SubjectAccessReview": { 1: metadata, 2: message("spec", subjectAccessReviewSpec) },
-  "authorization.k8s.io/v1/LocalSubjectAccessReview": { 1: metadata, 2: message("spec", subjectAccessReviewSpec) },
-  "authentication.k8s.io/v1/SelfSubjectReview": { 1: metadata },
-  "authentication.k8s.io/v1/TokenRequest": { 1: metadata, 2: message("spec", tokenRequestSpec) },
+  "authorization.k8s.io/v1/SelfSubjectAccessReview": {
+    1: metadata,
+    2: message("spec", selfSubjectAccessReviewSpec),
+    3: status
+  },
+  "authorization.k8s.io/v1/SelfSubjectRulesReview": {
+    1: metadata,
+    2: message("spec", { 1: text("namespace") }),
+    3: status
+  },
+  "authorization.k8s.io/v1/SubjectAccessReview": {
+    1: metadata,
+    2: message("spec", subjectAccessReviewSpec),
+    3: status
+  },
+  "authorization.k8s.io/v1/LocalSubjectAccessReview": {
+    1: metadata,
+    2: message("spec", subjectAccessReviewSpec),
+    3: status
+  },
+  "authentication.k8s.io/v1/SelfSubjectReview": { 1: metadata, 2: status },
+  "authentication.k8s.io/v1/TokenRequest": { 1: metadata, 2: message("spec", tokenRequestSpec), 3: status },
+  "batch/v1/Job": { 1: metadata, 2: message("spec", jobSpec), 3: status },
   "policy/v1/Eviction": { 1: metadata, 2: message("deleteOptions", deleteOptions) },
+  "policy/v1/PodDisruptionBudget": { 1: metadata, 2: message("spec", budgetSpec), 3: status },
+  "rbac.authorization.k8s.io/v1/ClusterRole": { 1: metadata, 2: messages("rules", policyRule) },
+  "rbac.authorization.k8s.io/v1/ClusterRoleBinding": binding,
+  "rbac.authorization.k8s.io/v1/Role": { 1: metadata, 2: messages("rules", policyRule) },
+  "rbac.authorization.k8s.io/v1/RoleBinding": binding,
   "v1/Binding": { 1: metadata, 2: message("target", objectReference) },
-  "v1/ConfigMap": { 1: metadata, 2: stringMap("data"), 4: boolean("immutable") },
+  "v1/ConfigMap": { 1: metadata, 2: stringMap("data"), 3: bytesMap("binaryData"), 4: boolean("immutable") },
   "v1/DeleteOptions": deleteOptions,
-  "v1/Namespace": { 1: metadata, 2: message("spec", { 1: strings("finalizers") }) },
+  "v1/Namespace": { 1: metadata, 2: message("spec", { 1: strings("finalizers") }), 3: status },
   "v1/Secret": {
     1: metadata,
     2: bytesMap("data"),
@@ -145,6 +227,8 @@ interface Wire {
 }
 
 class Malformed extends Error {}
+
+const unread = "no protobuf reader for"
 
 const readVarint = (bytes: Uint8Array, start: number): readonly [bigint, number] => {
   let value = 0n
@@ -227,7 +311,13 @@ const readMessage = (
   }
   for (const { field, value } of readWire(bytes)) {
     const known = shape[field]
-    if (known === undefined) continue
+    if (known === undefined) {
+      // Go writes fields that are not set as zero; one that is set must not get lost
+      if (typeof value === "bigint" ? value !== 0n : value.length > 0) {
+        throw new Malformed(`${unread} field ${field} of a message`)
+      }
+      continue
+    }
     switch (known.type) {
       case "string": {
         // gogo-proto writes empty strings out; JSON leaves them away
@@ -246,6 +336,17 @@ const readMessage = (
         if (seconds !== 0) out[known.name] = formatTime(seconds)
         break
       }
+      case "intOrString": {
+        // type 0: the integer of field 2; type 1: the text of field 3
+        const parts = new Map(readWire(asBytes(value)).map((part) => [part.field, part.value]))
+        out[known.name] =
+          (parts.get(1) ?? 0n) === 0n
+            ? asNumber(parts.get(2) ?? 0n)
+            : decoder.decode(asBytes(parts.get(3) ?? new Uint8Array()))
+        break
+      }
+      case "ignored":
+        break
       case "strings":
         push(known.name, decoder.decode(asBytes(value)))
         break
@@ -297,7 +398,7 @@ export const decode = (
     }
     const shape = kinds[`${apiVersion}/${kind}`]
     return shape === undefined
-      ? Either.left(`no protobuf reader for kind "${kind}" in version "${apiVersion}"`)
+      ? Either.left(`${unread} kind "${kind}" in version "${apiVersion}"`)
       : Either.right({ apiVersion, kind, ...readMessage(raw, shape, formatTime) })
   } catch (cause) {
     return Either.left(cause instanceof Error ? cause.message : "unreadable protobuf")

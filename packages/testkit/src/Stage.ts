@@ -22,6 +22,10 @@ export interface View {
   readonly ownedBy: <A extends Raw>(kind: Kind<A>, uid: string) => ReadonlyArray<A>
   /** Objects of any kind with an owner reference to the uid. */
   readonly dependents: (uid: string) => ReadonlyArray<Raw>
+  /** Every object of a namespace. */
+  readonly inNamespace: (namespace: string) => ReadonlyArray<Raw>
+  /** The type that is served under an `apiVersion` and a `kind`. */
+  readonly kindOf: (apiVersion: string, kind: string) => Kind | undefined
 }
 
 /** One entry of the event log, as a stage sees it. */
@@ -63,12 +67,14 @@ export interface LogLines {
   readonly namespace: string
   readonly pod: string
   readonly container: string
-  readonly restartCount: number
   readonly text: string
 }
 
-/** What a stage can do: send a request, or let a container write to its log. */
-export type Act = { readonly _tag: "Request"; readonly request: KubeRequest } | { readonly _tag: "Log"; readonly lines: LogLines }
+/** What a stage can do: send a request, let a container write to its log, or give a container a new log. */
+export type Act =
+  | { readonly _tag: "Request"; readonly request: KubeRequest }
+  | { readonly _tag: "Log"; readonly lines: LogLines }
+  | ({ readonly _tag: "NewLog" } & Omit<LogLines, "text">)
 
 /** The work on one key: yields what to do, receives the answers, returns when to look again. */
 export type Work = Generator<Act, ReadonlyArray<Wake> | void, Answer>
@@ -78,10 +84,12 @@ export interface Stage {
   readonly name: string
   /** Milliseconds between a change and the look at it, and between two writes; orders only. */
   readonly latency: number
+  /** Whether the stage reads `Context.seen`: each of its looks then sees the objects of one change. */
+  readonly lags?: boolean
   /** Starts the stage with an empty memory. */
   readonly start: () => {
     /** The keys that a change concerns. */
-    readonly watches: (change: Change, view: View) => Iterable<Wake>
+    readonly watches: (change: Change, view: View, now: number) => Iterable<Wake>
     /** The work on one key. */
     readonly reconcile: (context: Context) => Work
   }

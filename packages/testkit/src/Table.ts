@@ -186,12 +186,12 @@ const podSummary = (pod: Json, now: number): PodSummary => {
   }
 
   if (!initializing || conditionStatus(pod, "Initialized") === "True") {
-    if (!initializing)
-      restarts = initStatuses
-        .filter((item) => restartable(spec, item["name"]))
-        .reduce((sum, item) => sum + count(item["restartCount"]), 0)
+    // Of the init containers only sidecars count from here on
+    restarts = 0
+    lastRestart = undefined
+    for (const container of initStatuses) if (restartable(spec, container["name"])) restarted(container)
     let running = false
-    for (const container of [...records(status["containerStatuses"])].reverse()) {
+    for (const container of records(status["containerStatuses"]).toReversed()) {
       restarted(container)
       const waiting = text(at(container, "state.waiting.reason"))
       const terminated = at(container, "state.terminated")
@@ -236,7 +236,7 @@ const nodeRoles = (node: Json): string => {
   const roles = Object.keys(record(at(node, "metadata.labels")))
     .filter((label) => label.startsWith(prefix) && label.length > prefix.length)
     .map((label) => label.slice(prefix.length))
-  return orNone(roles.sort().join(","))
+  return orNone(roles.toSorted().join(","))
 }
 
 const nodeAddress = (node: Json, type: string): string =>
@@ -504,7 +504,7 @@ export const partialObjectMetadata = (object: unknown): Json => ({
 })
 
 const isList = (body: unknown): body is Json & { readonly items: unknown } =>
-  isRecord(body) && "items" in body && /List$/.test(text(body["kind"]))
+  isRecord(body) && "items" in body && text(body["kind"]).endsWith("List")
 
 /** A list's items as `PartialObjectMetadataList`, a single object as `PartialObjectMetadata`. */
 export const toPartial = (body: unknown): Json =>

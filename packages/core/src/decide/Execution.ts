@@ -201,7 +201,7 @@ const startTimesByJob = (jobs: ReadonlyArray<JobRecord>): ReadonlyMap<string, Re
   new Map(
     [...groupBy(jobs, (job) => job.uid)].map(([uid, states]) => [
       uid,
-      [...new Set(states.flatMap((job) => job.startTime ?? []))].sort(compare)
+      [...new Set(states.flatMap((job) => job.startTime ?? []))].toSorted(compare)
     ])
   )
 
@@ -213,13 +213,25 @@ const startTimesByJob = (jobs: ReadonlyArray<JobRecord>): ReadonlyMap<string, Re
 const startOf = (pod: PodRecord, starts: ReadonlyArray<string>): string | undefined =>
   isActive(pod) ? starts.at(-1) : starts.findLast((start) => start <= created(pod))
 
+const runKey = (run: JobRun): string => keyOf(run.jobUid, run.jobName, run.replicatedJob, run.jobIndex)
+
 const runsOf = <P extends PodRecord>(
   pods: ReadonlyArray<P>,
   starts: ReadonlyMap<string, ReadonlyArray<string>>
 ): ReadonlyArray<JobRun<P>> => {
   const jobUid = (pod: P): string => pod.ownerUid ?? label(pod, Batch.controllerUidLabel)
   const startTime = (pod: P): string | undefined => startOf(pod, starts.get(jobUid(pod)) ?? [])
-  return [...groupBy(pods, (pod) => keyOf(jobUid(pod), startTime(pod) ?? "")).values()]
+  return [
+    ...groupBy(pods, (pod) =>
+      keyOf(
+        jobUid(pod),
+        label(pod, Batch.jobNameLabel),
+        label(pod, JobSet.replicatedJobLabel),
+        label(pod, JobSet.jobIndexLabel),
+        startTime(pod) ?? ""
+      )
+    ).values()
+  ]
     .flatMap((group) => {
       const [first] = group
       return first === undefined
@@ -231,15 +243,15 @@ const runsOf = <P extends PodRecord>(
               replicatedJob: label(first, JobSet.replicatedJobLabel),
               jobIndex: label(first, JobSet.jobIndexLabel),
               startTime: startTime(first),
-              pods: group.sort(byCreation)
+              pods: group.toSorted(byCreation)
             }
           ]
     })
-    .sort(
+    .toSorted(
       (a, b) =>
         compare(newestCreation(a.pods), newestCreation(b.pods)) ||
         compare(a.startTime ?? "", b.startTime ?? "") ||
-        compare(a.jobUid, b.jobUid)
+        compare(runKey(a), runKey(b))
     )
 }
 
@@ -271,10 +283,10 @@ const incarnationsOf = <P extends PodRecord>(
         restartAttempt: label(sample, JobSet.restartAttemptLabel),
         ordinal: group[0]?.ordinal ?? 0,
         runs: group.map(({ run }) => run),
-        pods: group.flatMap(({ run }) => run.pods).sort(byCreation)
+        pods: group.flatMap(({ run }) => run.pods).toSorted(byCreation)
       }))
     })
-    .sort(
+    .toSorted(
       (a, b) =>
         compare(age(a.jobSetUid), age(b.jobSetUid)) ||
         compare(a.jobSetUid, b.jobSetUid) ||
@@ -298,7 +310,7 @@ const draft = <P extends PodRecord>(
       incarnations,
       newest,
       repeated: incarnations.length > 1,
-      pods: incarnations.flatMap(({ pods }) => pods).sort(byCreation)
+      pods: incarnations.flatMap(({ pods }) => pods).toSorted(byCreation)
     }
   ]
 }
@@ -334,7 +346,7 @@ export const executions = <P extends PodRecord>(facts: Facts<P>): Executions<P> 
     (pod) => String(admissionOf(pod.annotations))
   )
   const injected = [...numbered]
-    .sort(([a], [b]) => Number(a) - Number(b))
+    .toSorted(([a], [b]) => Number(a) - Number(b))
     .flatMap(([number, pods]) => draft(Number(number), incarnationsOf(pods, starts)))
   const inferred = incarnationsOf(
     ours.filter((pod) => admissionOf(pod.annotations) === undefined),
@@ -354,5 +366,5 @@ export const executions = <P extends PodRecord>(facts: Facts<P>): Executions<P> 
     }
   })
   const last = all.at(-1)
-  return { all, current: last?.over === false ? last : undefined, last, strays }
+  return { all, current: last?.over === false ? last : undefined, last, strays: strays.toSorted(byCreation) }
 }

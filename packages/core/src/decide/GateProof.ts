@@ -382,6 +382,14 @@ export const steps = (findings: Findings): ReadonlyArray<Step> => [
   leaseStep(findings)
 ]
 
+// Enough to say what a yes rests on; the preflight's report has every step
+const telling: ReadonlySet<string> = new Set([
+  "gate.local-queue",
+  "gate.check-listed",
+  "gate.admission-check",
+  "gate.lease"
+])
+
 const tell = (step: Step): string => `${step.object} ${step.found}`
 
 /**
@@ -393,5 +401,6 @@ export const verdict = (all: ReadonlyArray<Step>): Gate => {
   if (refutations.length > 0) return { _tag: "Refuted", reason: refutations.map(tell).join("; ") }
   const open = all.filter((step) => step.outcome !== "proven")
   if (open.length > 0) return { _tag: "Unknown", reason: open.map(tell).join("; ") }
-  return { _tag: "Proven", reason: `${all.map(tell).join("; ")}; ${notCovered}` }
+  const told = all.filter((step) => telling.has(step.id)).map(tell)
+  return { _tag: "Proven", reason: `${told.join("; ")}; ${notCovered}` }
 }

@@ -90,7 +90,7 @@ export const describe = (execution: Execution.Execution): string =>
 const completionIndex = (pod: Execution.PodRecord): string | undefined =>
   pod.labels[Batch.completionIndexLabel] ?? pod.annotations[Batch.completionIndexLabel]
 
-const rankZeroIn = <P extends Execution.PodRecord>(
+const trainerPodsIn = <P extends Execution.PodRecord>(
   incarnation: Execution.Incarnation<P>,
   replicatedJob: string
 ): ReadonlyArray<P> => {
@@ -108,7 +108,7 @@ const trainerPods = <P extends Execution.PodRecord>(
   const sameSet = execution.incarnations.filter(
     (it) => it.jobSetUid === newest.jobSetUid && it.restartAttempt === newest.restartAttempt
   )
-  return sameSet.map((it) => rankZeroIn(it, replicatedJob)).findLast((pods) => pods.length > 0) ?? []
+  return sameSet.map((it) => trainerPodsIn(it, replicatedJob)).findLast((pods) => pods.length > 0) ?? []
 }
 
 /** Chooses rank 0's pod. `replicatedJob` is the trainer's, undefined when no JobSet and no Job is left to tell. */
@@ -176,4 +176,84 @@ export const choose = <P extends Execution.PodRecord>(
   return ended !== undefined || execution.over
     ? { _tag: "Gone", execution, reason: `${describe(execution)} is over and rank 0 has left no pod` }
     : { _tag: "NoneYet", execution, reason: `rank 0 of ${describe(execution)} has no pod yet` }
+}
+
+/** One run of the trainer's container in its pod; a restart in place makes another. */
+export interface Instance {
+  readonly containerID: string
+  readonly restartCount: number
+  readonly startedAt: string | undefined
+}
+
+/** What a pod's status says about the trainer's container. */
+export type ContainerState =
+  | { readonly _tag: "Waiting"; readonly reason: string }
+  | { readonly _tag: "Running"; readonly instance: Instance }
+  | {
+      readonly _tag: "Ended"
+      /** Undefined when the container never existed, so that there is no log. */
+      readonly instance: Instance | undefined
+      /** Undefined when nobody saw the end: the pod is over while its container was last seen running. */
+      readonly exitCode: number | undefined
+      readonly reason: string
+      /** The kubelet may start another instance. */
+      readonly mayRestart: boolean
+    }
+
+const joined = (...parts: ReadonlyArray<string | null | undefined>): string =>
+  parts.filter((part) => part !== null && part !== undefined && part !== "").join(": ")
+
+/**
+ * Reads the trainer container's state. The phase can lag the container, and a restart's back-off shows as waiting or as
+ * terminated: either way the log that is served is that of the instance that ended.
+ */
+export const containerState = (pod: Pod): ContainerState => {
+  const status = pod.status?.containerStatuses?.find(({ name }) => name === trainerContainer)
+  const over = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed"
+  const restartCount = status?.restartCount ?? 0
+  const policy = pod.spec?.restartPolicy ?? "Always"
+  const goesOn = !over && (pod.metadata.deletionTimestamp ?? undefined) === undefined
+  const ofPod = joined(pod.status?.reason, pod.status?.message)
+  const last = status?.lastState?.terminated ?? undefined
+  const terminated = status?.state?.terminated ?? undefined
+  const ended = terminated ?? (status?.state?.running ? undefined : last)
+  if (ended !== undefined) {
+    const containerID = ended.containerID ?? undefined
+    return {
+      _tag: "Ended",
+      instance:
+        containerID === undefined ? undefined : { containerID, restartCount, startedAt: ended.startedAt ?? undefined },
+      exitCode: ended.exitCode,
+      reason: joined(ended.reason, ended.message, ofPod),
+      mayRestart:
+        goesOn && (terminated === undefined || policy === "Always" || (policy === "OnFailure" && ended.exitCode !== 0))
+    }
+  }
+  const containerID = status?.containerID ?? undefined
+  const running = status?.state?.running ?? undefined
+  const instance: Instance | undefined =
+    running === undefined || containerID === undefined
+      ? undefined
+      : { containerID, restartCount, startedAt: running.startedAt ?? undefined }
+  if (over) {
+    return {
+      _tag: "Ended",
+      instance,
+      exitCode: undefined,
+      reason: ofPod || `the pod is ${pod.status?.phase}, the end of its container was not seen`,
+      mayRestart: false
+    }
+  }
+  if (instance !== undefined) return { _tag: "Running", instance }
+  const waiting = status?.state?.waiting ?? undefined
+  const bound = pod.spec?.nodeName ?? ""
+  return {
+    _tag: "Waiting",
+    reason:
+      waiting !== undefined
+        ? `container "${trainerContainer}" is waiting to start: ${joined(waiting.reason, waiting.message) || "no reason given"}`
+        : bound === ""
+          ? "the pod is not scheduled yet"
+          : "its container has no status yet"
+  }
 }

@@ -600,7 +600,7 @@ export const conform = (
   const kind = label(runtime, options.kind).split("/")[0] ?? "ClusterTrainingRuntime"
   const changes: Array<Change> = []
   type Mutable = { [key: string]: unknown }
-  const mutable = (value: unknown): Mutable | undefined => (isJson(value) ? (value as Mutable) : undefined)
+  const mutable = (value: unknown): Mutable | undefined => (isJson(value) ? value : undefined)
   const child = (parent: Mutable, key: string): Mutable => {
     const found = mutable(parent[key])
     if (found !== undefined) return found

@@ -14,7 +14,7 @@ export type Answer =
       readonly code: number
       readonly headers: Readonly<Record<string, string | ReadonlyArray<string>>>
       /** Absent: no body and no `Content-Type`. */
-      readonly body?: { readonly contentType: string; readonly text: string }
+      readonly body?: { readonly contentType: string; readonly content: string | Uint8Array }
     }
   /** The connection breaks, without the end that HTTP asks for. */
   | { readonly _tag: "Cut" }
@@ -61,7 +61,7 @@ export const json = (
   _tag: "Reply",
   code,
   headers,
-  body: { contentType: "application/json", text: `${JSON.stringify(body)}\n` }
+  body: { contentType: "application/json", content: `${JSON.stringify(body)}\n` }
 })
 
 /** A line of text as an answer. */
@@ -69,7 +69,7 @@ export const plain = (code: number, text: string, headers: Readonly<Record<strin
   _tag: "Reply",
   code,
   headers: { "X-Content-Type-Options": "nosniff", ...headers },
-  body: { contentType: "text/plain; charset=utf-8", text }
+  body: { contentType: "text/plain; charset=utf-8", content: text }
 })
 
 /** How the API server answers a path that nothing serves: an unknown group, an unknown version or plural of a CRD. */
@@ -175,7 +175,12 @@ export const statusOf = (error: KubeError): Status => {
   const own = error.status
   if (own === undefined) return synthesized(error)
   const code = own.code ?? synthesized(error).code
-  return { ...own, apiVersion: own.apiVersion ?? "v1", metadata: own.metadata ?? {}, ...(code === undefined ? {} : { code }) }
+  return {
+    ...own,
+    apiVersion: own.apiVersion ?? "v1",
+    metadata: own.metadata ?? {},
+    ...(code === undefined ? {} : { code })
+  }
 }
 
 /**
@@ -194,7 +199,7 @@ export const fromError = (error: KubeError): Answer => {
         _tag: "Reply",
         code: 200,
         headers: {},
-        body: { contentType: "text/html; charset=utf-8", text: `<html><body>${error.detail}</body></html>\n` }
+        body: { contentType: "text/html; charset=utf-8", content: `<html><body>${error.detail}</body></html>\n` }
       }
     case "KubeUnavailable": {
       const retry: Record<string, string> =

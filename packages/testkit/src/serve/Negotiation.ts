@@ -90,7 +90,7 @@ export const representation = (
 }
 
 /** Whether a discovery request asks for the aggregated form (`v2`; nothing else of it is served). */
-export const aggregatedDiscovery = (accept: string | undefined): "aggregated" | "plain" | "neither" => {
+export const discoveryForm = (accept: string | undefined): "aggregated" | "plain" | "neither" => {
   for (const { type, parameters } of clauses(accept)) {
     if (!isJson(type)) continue
     if (parameters["as"] === undefined) return "plain"
@@ -126,7 +126,8 @@ export const patchType = (contentType: string | undefined): PatchType | undefine
 const parsed = (read: () => unknown): Either.Either<unknown, string> =>
   Either.try({ try: read, catch: (cause) => (cause instanceof Error ? cause.message : "unreadable") })
 
-const shownStart = (text: string): string => (text === "" ? "<empty>" : text.length > 100 ? `${text.slice(0, 100)}...` : text)
+const shownStart = (text: string): string =>
+  text === "" ? "<empty>" : text.length > 100 ? `${text.slice(0, 100)}...` : text
 
 const unrecognized = (kind: string, problem: string, text: string): Status =>
   Answer.status(400, `the object provided is unrecognized (must be of type ${kind}): ${problem} (${shownStart(text)})`)
@@ -154,26 +155,35 @@ export const readBody = (input: {
     const type = patchTypes[mime]
     if (type === undefined) return Either.left(Answer.status(415, "415: Unsupported Media Type", {}))
     return Either.mapLeft(
-      Either.flatMap(decoded, (text) => parsed(() => (type === "apply" ? Yaml.parse(String(text)) : JSON.parse(String(text))))),
+      Either.flatMap(decoded, (text) =>
+        parsed(() => (type === "apply" ? Yaml.parse(String(text)) : JSON.parse(String(text))))
+      ),
       (problem) =>
         Answer.status(
           400,
-          type === "apply" ? `error decoding YAML: ${problem}` : type === "json" ? "invalid JSON patch" : `invalid character in the patch: ${problem}`
+          type === "apply"
+            ? `error decoding YAML: ${problem}`
+            : type === "json"
+              ? "invalid JSON patch"
+              : `invalid character in the patch: ${problem}`
         )
     )
   }
   switch (mime) {
     case "":
     case "application/json":
-    case "application/yaml":
-    // curl's -d says so when nobody says otherwise, and the API server then takes JSON
-    case "application/x-www-form-urlencoded": {
+    case "application/yaml": {
       if (Either.isLeft(decoded)) return Either.left(unrecognized(input.kind, decoded.left, ""))
       const text = String(decoded.right)
       if (text.trim() === "") return Either.left(unrecognized(input.kind, "unexpected end of JSON input", ""))
       return Either.mapLeft(
         parsed(() => (mime === "application/yaml" ? Yaml.parse(text) : JSON.parse(text))),
-        (problem) => unrecognized(input.kind, `couldn't get version/kind; ${mime === "application/yaml" ? "yaml" : "json"} parse error: ${problem}`, text)
+        (problem) =>
+          unrecognized(
+            input.kind,
+            `couldn't get version/kind; ${mime === "application/yaml" ? "yaml" : "json"} parse error: ${problem}`,
+            text
+          )
       )
     }
     case Protobuf.mediaType:

@@ -18,11 +18,7 @@ const der = (tag: number, ...contents: ReadonlyArray<Uint8Array>): Buffer => {
   const content = Buffer.concat(contents)
   const length = content.length
   const header =
-    length < 0x80
-      ? [tag, length]
-      : length < 0x100
-        ? [tag, 0x81, length]
-        : [tag, 0x82, length >> 8, length & 0xff]
+    length < 0x80 ? [tag, length] : length < 0x100 ? [tag, 0x81, length] : [tag, 0x82, length >> 8, length & 0xff]
   return Buffer.concat([Buffer.from(header), content])
 }
 
@@ -64,7 +60,10 @@ const extension = (id: string, critical: boolean, content: Uint8Array): Buffer =
   critical ? sequence(oid(id), yes, octets(content)) : sequence(oid(id), octets(content))
 
 const pem = (content: Uint8Array): string => {
-  const lines = Buffer.from(content).toString("base64").match(/.{1,64}/g) ?? []
+  const lines =
+    Buffer.from(content)
+      .toString("base64")
+      .match(/.{1,64}/g) ?? []
   return ["-----BEGIN CERTIFICATE-----", ...lines, "-----END CERTIFICATE-----", ""].join("\n")
 }
 

@@ -516,6 +516,13 @@ export const withCondition = (
   const at = list.findIndex((existing) => existing.type === condition.type)
   const existing = list[at]
   if (existing === undefined) return [...list, condition]
+  if (
+    existing.status === condition.status &&
+    existing.reason === condition.reason &&
+    existing.message === condition.message
+  ) {
+    return list
+  }
   const merged =
     existing.status === condition.status && existing.lastTransitionTime !== undefined
       ? { ...condition, lastTransitionTime: existing.lastTransitionTime }

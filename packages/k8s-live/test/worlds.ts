@@ -5,7 +5,10 @@ import * as Resource from "@dispatch-kubeflow/core/kube/Resource"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
-import { ContractWorld, type LogLine } from "@dispatch-kubeflow/testkit/Contract"
+import * as ApiServer from "@dispatch-kubeflow/testkit/ApiServer"
+import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
+import { ContractWorld, type LogLine, prepareCluster, type World } from "@dispatch-kubeflow/testkit/Contract"
+import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import { Context, Effect, Layer, Redacted, Schema, Scope } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -89,46 +92,75 @@ export const freshNamespace = (api: KubeApi.Service, prefix: string) =>
     (namespace) => namespace.metadata.name
   )
 
+/** A world reached through the live layer; `rest` is what the cluster behind it adds. */
+const liveWorld = <E>(
+  source: KubeConfig.Source,
+  rest: (api: KubeApi.Service) => Effect.Effect<Pick<World, "namespace" | "node" | "run" | "forgotten">, E, Scope.Scope>
+) =>
+  Effect.gen(function* () {
+    const scope = yield* Effect.scope
+    const context = yield* Layer.build(KubeApiLive.layer({ source }))
+    const api = Context.get(context, KubeApi.KubeApi)
+    const config = Context.get(context, KubeConfig.KubeConfig)
+    const prepared = yield* rest(api)
+    return {
+      ...prepared,
+      api,
+      as: (account: string) => Scope.extend(asServiceAccount(api, config, prepared.namespace, account), scope),
+      stranger: yield* asStranger(config)
+    }
+  })
+
 /**
  * The world of the contract suite on the cluster of `TEST_KUBECONFIG`. A log is written through kwok, which plays the
- * kubelets of the simulated nodes; without kwok the log test has no way to say what a container prints.
+ * kubelets of the simulated nodes; without kwok there is no way to say what a container prints.
  */
 export const realWorld = (kubeconfig: string): Layer.Layer<ContractWorld, KubeError | KubeConfig.KubeConfigError> =>
   Layer.scoped(
     ContractWorld,
-    Effect.gen(function* () {
-      const scope = yield* Effect.scope
-      const context = yield* Layer.build(
-        KubeApiLive.layer({ source: KubeConfig.Source.Files({ paths: [kubeconfig] }) })
-      )
-      const api = Context.get(context, KubeApi.KubeApi)
-      const config = Context.get(context, KubeConfig.KubeConfig)
-      const namespace = yield* freshNamespace(api, "contract")
-      const folder = yield* Effect.acquireRelease(
-        Effect.sync(() => mkdtempSync(join(tmpdir(), "contract-logs-"))),
-        (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
-      )
-      const kwok = (yield* api.groupVersions).some(({ group }) => group === "kwok.x-k8s.io")
-      const nodes = yield* api.list(Core.nodes, {})
-      return {
-        api,
-        namespace,
-        node: nodes.items.find((node) => !("realcluster/real" in (node.metadata.labels ?? {})))?.metadata.name ?? "",
-        as: (account: string) => Scope.extend(asServiceAccount(api, config, namespace, account), scope),
-        stranger: yield* asStranger(config),
-        forgotten: Effect.succeed("1"),
-        run: kwok
-          ? (pod: string, lines: ReadonlyArray<LogLine>) =>
-              Effect.gen(function* () {
-                const logsFile = join(folder, `${pod}.log`)
-                writeFileSync(logsFile, lines.map((line) => `${line.time} stdout F ${line.text}\n`).join(""))
-                yield* api.create(
-                  logs,
-                  { namespace },
-                  { metadata: { name: pod }, spec: { logs: [{ containers: ["node"], logsFile, follow: true }] } }
-                )
-              })
-          : undefined
-      }
-    })
+    liveWorld(KubeConfig.Source.Files({ paths: [kubeconfig] }), (api) =>
+      Effect.gen(function* () {
+        const namespace = yield* freshNamespace(api, "contract")
+        const folder = yield* Effect.acquireRelease(
+          Effect.sync(() => mkdtempSync(join(tmpdir(), "contract-logs-"))),
+          (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+        )
+        const kwok = (yield* api.groupVersions).some(({ group }) => group === "kwok.x-k8s.io")
+        const { items } = yield* api.list(Core.nodes, {})
+        const fake = items.find((node) => !("realcluster/real" in (node.metadata.labels ?? {})))
+        return {
+          namespace,
+          node: fake?.metadata.name ?? items[0]?.metadata.name ?? "",
+          forgotten: Effect.succeed("1"),
+          run: kwok
+            ? (pod: string, lines: ReadonlyArray<LogLine>) =>
+                Effect.suspend(() => {
+                  const logsFile = join(folder, `${pod}.log`)
+                  writeFileSync(logsFile, lines.map((line) => `${line.time} stdout F ${line.text}\n`).join(""))
+                  const spec = { logs: [{ containers: ["node"], logsFile, follow: true }] }
+                  return Effect.asVoid(api.create(logs, { namespace }, { metadata: { name: pod }, spec }))
+                })
+            : undefined
+        }
+      })
+    )
   )
+
+/** The world of the contract suite on an in-memory cluster that is served over HTTP. */
+export const servedWorld: Layer.Layer<
+  ContractWorld,
+  KubeError | KubeConfig.KubeConfigError | ApiServer.ApiServerError,
+  Cluster.Cluster
+> = Layer.scoped(
+  ContractWorld,
+  Effect.gen(function* () {
+    const cluster = yield* Cluster.Cluster
+    const server = yield* ApiServer.serve({
+      transport: cluster.transport,
+      registry: cluster.registry,
+      authenticate: ApiServer.authenticateWith({ "admin-token": Rbac.admin }, cluster.tokenOwner)
+    })
+    const text = server.kubeconfig({ name: "admin", token: "admin-token" })
+    return yield* liveWorld(KubeConfig.Source.Text({ text }), () => prepareCluster(cluster, "contract"))
+  })
+)

@@ -1,0 +1,307 @@
+/**
+ * Where evidence is kept: in memory, or in a `KeyValueStore` so that it survives a restart. Evidence is what tells a lost
+ * Node from a failing program after the pods are gone, so nothing here is ever overwritten because it could not be read.
+ *
+ * @module
+ */
+import { KeyValueStore } from "@effect/platform"
+import { Clock, Context, Data, Duration, Effect, Layer, Option, ParseResult, Schema } from "effect"
+import * as Evidence from "./decide/Evidence.js"
+
+/** The name that evidence is about. */
+export interface Key {
+  readonly namespace: string
+  readonly name: string
+}
+
+/**
+ * The store cannot be used: it failed (`unavailable`), what it holds cannot be read (`damaged`), or was written by another
+ * version of this library (`version`). Nothing was overwritten.
+ */
+export class EvidenceStoreError extends Data.TaggedError("EvidenceStoreError")<{
+  readonly kind: "unavailable" | "damaged" | "version"
+  readonly key: string
+  readonly detail: string
+  readonly cause?: unknown
+}> {
+  override get message(): string {
+    switch (this.kind) {
+      case "unavailable":
+        return `the evidence store failed at "${this.key}": ${this.detail}`
+      case "damaged":
+        return `the evidence under "${this.key}" cannot be read: ${this.detail}. It was left as it is; move it away to go on without it.`
+      case "version":
+        return `the evidence under "${this.key}" was written by another version: ${this.detail}. It was left as it is; use that version, or move it away.`
+    }
+  }
+}
+
+/** Evidence by namespace and name. */
+export interface Service {
+  /** What is kept about a name. */
+  readonly get: (key: Key) => Effect.Effect<Option.Option<Evidence.Evidence>, EvidenceStoreError>
+  /** Changes what is kept about a name (empty evidence where there was none) and answers the result. Atomic per store. */
+  readonly update: (
+    key: Key,
+    change: (evidence: Evidence.Evidence) => Evidence.Evidence
+  ) => Effect.Effect<Evidence.Evidence, EvidenceStoreError>
+  /** The names about which something is kept. */
+  readonly keys: Effect.Effect<ReadonlyArray<Key>, EvidenceStoreError>
+  /** Drops what is due: everything of names that have been gone for longer than the retention time. Answers the names. */
+  readonly sweep: Effect.Effect<ReadonlyArray<Key>, EvidenceStoreError>
+}
+
+/** The service tag. */
+export class EvidenceStore extends Context.Tag("@dispatch-kubeflow/core/EvidenceStore")<EvidenceStore, Service>() {}
+
+/** How much is kept, and how long. */
+export interface Options {
+  /** How long evidence outlives the last object of its name. Default 7 days. */
+  readonly retention?: Duration.DurationInput | undefined
+  readonly limits?: Evidence.Limits | undefined
+}
+
+const keyText = ({ namespace, name }: Key): string => `${namespace}/${name}`
+// Kubernetes names hold no slash
+const parseKey = (text: string): Key => {
+  const slash = text.indexOf("/")
+  return { namespace: text.slice(0, slash), name: text.slice(slash + 1) }
+}
+
+/** Reads and writes single records; `make` adds the cache, the order of writes and the retention. */
+interface Backend {
+  readonly load: (key: string) => Effect.Effect<Option.Option<Evidence.Evidence>, EvidenceStoreError>
+  readonly save: (
+    key: string,
+    before: Evidence.Evidence | undefined,
+    after: Evidence.Evidence
+  ) => Effect.Effect<void, EvidenceStoreError>
+  readonly remove: (key: string, evidence: Evidence.Evidence) => Effect.Effect<void, EvidenceStoreError>
+  readonly keys: Effect.Effect<ReadonlyArray<string>, EvidenceStoreError>
+}
+
+const fromBackend = (backend: Backend, options: Options): Effect.Effect<Service> =>
+  Effect.gen(function* () {
+    const retention = Duration.toMillis(options.retention ?? "7 days")
+    const limits = options.limits ?? Evidence.defaultLimits
+    // One writer at a time: a change reads, decides and writes
+    const lock = yield* Effect.makeSemaphore(1)
+    const cache = new Map<string, Evidence.Evidence>()
+
+    const load = (key: string): Effect.Effect<Option.Option<Evidence.Evidence>, EvidenceStoreError> =>
+      Effect.suspend(() => {
+        const cached = cache.get(key)
+        if (cached !== undefined) return Effect.succeedSome(cached)
+        return Effect.tap(backend.load(key), (found) =>
+          Effect.sync(() => {
+            if (Option.isSome(found)) cache.set(key, found.value)
+          })
+        )
+      })
+
+    const sweep = Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const dropped: Array<Key> = []
+      for (const key of yield* backend.keys) {
+        const found = yield* load(key)
+        if (Option.isNone(found)) continue
+        const since = Evidence.goneSince(found.value)
+        if (since === undefined || now - since < retention) continue
+        yield* Effect.uninterruptible(
+          Effect.zipRight(
+            backend.remove(key, found.value),
+            Effect.sync(() => cache.delete(key))
+          )
+        )
+        dropped.push(parseKey(key))
+      }
+      return dropped
+    })
+
+    return {
+      get: (key) => lock.withPermits(1)(load(keyText(key))),
+      update: (key, change) =>
+        lock.withPermits(1)(
+          Effect.gen(function* () {
+            const text = keyText(key)
+            const before = Option.getOrUndefined(yield* load(text))
+            const after = Evidence.bound(change(before ?? Evidence.empty(key.namespace, key.name)), limits)
+            if (after === before) return after
+            // What is in memory is what is stored: neither happens without the other
+            yield* Effect.uninterruptible(
+              Effect.zipRight(
+                backend.save(text, before, after),
+                Effect.sync(() => cache.set(text, after))
+              )
+            )
+            return after
+          })
+        ),
+      keys: Effect.map(backend.keys, (keys) => keys.map(parseKey)),
+      sweep: lock.withPermits(1)(sweep)
+    }
+  })
+
+/** A store that lives as long as the process. */
+export const makeMemory = (options: Options = {}): Effect.Effect<Service> =>
+  Effect.suspend(() => {
+    const kept = new Map<string, Evidence.Evidence>()
+    return fromBackend(
+      {
+        load: (key) => Effect.sync(() => Option.fromNullable(kept.get(key))),
+        save: (key, _before, after) => Effect.sync(() => void kept.set(key, after)),
+        remove: (key) => Effect.sync(() => void kept.delete(key)),
+        keys: Effect.sync(() => [...kept.keys()])
+      },
+      options
+    )
+  })
+
+/** See `makeMemory`. */
+export const layerMemory = (options: Options = {}): Layer.Layer<EvidenceStore> =>
+  Layer.effect(EvidenceStore, makeMemory(options))
+
+const version = 1
+
+const Envelope = Schema.Struct({ format: Schema.Literal("dispatch-kubeflow/evidence"), version: Schema.Number })
+const decodeEnvelope = Schema.decodeUnknownEither(Envelope)
+
+// A job of a thousand pods changes one pod at a time: each pod is a record of its own, and the head lists them
+const { pods: _pods, ...headFields } = Evidence.Evidence.fields
+const Head = Schema.Struct({
+  ...Envelope.fields,
+  head: Schema.Struct({ ...headFields, podUids: Schema.Array(Schema.String) })
+})
+const PodFile = Schema.Struct({ ...Envelope.fields, pod: Evidence.PodEvidence })
+const Index = Schema.Struct({ ...Envelope.fields, keys: Schema.Array(Schema.String) })
+
+const envelope = { format: "dispatch-kubeflow/evidence", version } as const
+const indexKey = "index"
+
+const encode = <A, I>(schema: Schema.Schema<A, I>): ((value: A) => string) =>
+  Schema.encodeSync(Schema.parseJson(schema))
+const encodeHead = encode(Head)
+const encodePod = encode(PodFile)
+const encodeIndex = encode(Index)
+
+const headKey = (key: string): string => `${key}/head`
+const podKey = (key: string, uid: string): string => `${key}/pod/${uid}`
+
+/**
+ * A store over a `KeyValueStore`: one record per pod and one per name, in a versioned envelope. One process at a time. A
+ * record that cannot be read fails every use of its name with `EvidenceStoreError` and stays as it is.
+ */
+export const makeKeyValueStore = (
+  options: Options = {}
+): Effect.Effect<Service, EvidenceStoreError, KeyValueStore.KeyValueStore> =>
+  Effect.gen(function* () {
+    const store = KeyValueStore.prefix(yield* KeyValueStore.KeyValueStore, "evidence/")
+
+    const unavailable = (key: string) => (cause: { readonly message: string }) =>
+      new EvidenceStoreError({ kind: "unavailable", key, detail: cause.message, cause })
+
+    const read = <A, I>(
+      key: string,
+      schema: Schema.Schema<A, I>
+    ): Effect.Effect<Option.Option<A>, EvidenceStoreError> => {
+      const damaged = (detail: string): EvidenceStoreError => new EvidenceStoreError({ kind: "damaged", key, detail })
+      const json = Schema.decodeUnknown(Schema.parseJson())
+      const decode = Schema.decodeUnknown(schema)
+      return Effect.gen(function* () {
+        const text = yield* Effect.mapError(store.get(key), unavailable(key))
+        if (Option.isNone(text)) return Option.none<A>()
+        const value = yield* Effect.mapError(json(text.value), () => damaged("not JSON"))
+        const found = yield* Effect.mapError(decodeEnvelope(value), () => damaged("not an evidence record"))
+        if (found.version !== version) {
+          return yield* new EvidenceStoreError({
+            kind: "version",
+            key,
+            detail: `version ${found.version}, this is ${version}`
+          })
+        }
+        return Option.some(
+          yield* Effect.mapError(decode(value), (error) =>
+            damaged(
+              ParseResult.ArrayFormatter.formatErrorSync(error)
+                .slice(0, 3)
+                .map(({ path, message }) => `${path.join(".")}: ${message}`)
+                .join("; ")
+            )
+          )
+        )
+      })
+    }
+
+    const write = (key: string, text: string): Effect.Effect<void, EvidenceStoreError> =>
+      Effect.mapError(store.set(key, text), unavailable(key))
+    const remove = (key: string): Effect.Effect<void, EvidenceStoreError> =>
+      Effect.mapError(store.remove(key), unavailable(key))
+
+    let index = new Set(Option.match(yield* read(indexKey, Index), { onNone: () => [], onSome: ({ keys }) => keys }))
+    const writeIndex = (next: Set<string>): Effect.Effect<void, EvidenceStoreError> =>
+      Effect.zipRight(
+        write(indexKey, encodeIndex({ ...envelope, keys: [...next].sort() })),
+        Effect.sync(() => {
+          index = next
+        })
+      )
+
+    return yield* fromBackend(
+      {
+        load: (key) =>
+          Effect.gen(function* () {
+            const found = yield* read(headKey(key), Head)
+            if (Option.isNone(found)) return Option.none()
+            const { podUids, ...rest } = found.value.head
+            const pods: Record<string, Evidence.PodEvidence> = {}
+            for (const uid of podUids) {
+              const file = yield* read(podKey(key, uid), PodFile)
+              if (Option.isNone(file)) {
+                return yield* new EvidenceStoreError({
+                  kind: "damaged",
+                  key: podKey(key, uid),
+                  detail: "the record is missing"
+                })
+              }
+              pods[uid] = file.value.pod
+            }
+            return Option.some({ ...rest, pods })
+          }),
+        save: (key, before, after) =>
+          Effect.gen(function* () {
+            // The index first, then pods, then the head that names them: a crash in between leaves nothing unreadable
+            if (!index.has(key)) yield* writeIndex(new Set([...index, key]))
+            for (const [uid, pod] of Object.entries(after.pods)) {
+              if (before?.pods[uid] !== pod) yield* write(podKey(key, uid), encodePod({ ...envelope, pod }))
+            }
+            const { pods, ...head } = after
+            const { pods: _before, ...headBefore } = before ?? { pods: undefined }
+            const podUids = Object.keys(pods)
+            const samePods = before !== undefined && podUids.length === Object.keys(before.pods).length
+            const changed = Object.entries(head).some(
+              ([field, value]) => (headBefore as Readonly<Record<string, unknown>>)[field] !== value
+            )
+            if (changed || !samePods || podUids.some((uid) => before.pods[uid] === undefined)) {
+              yield* write(headKey(key), encodeHead({ ...envelope, head: { ...head, podUids } }))
+            }
+            for (const uid of Object.keys(before?.pods ?? {})) {
+              if (after.pods[uid] === undefined) yield* remove(podKey(key, uid))
+            }
+          }),
+        remove: (key, evidence) =>
+          Effect.gen(function* () {
+            yield* remove(headKey(key))
+            for (const uid of Object.keys(evidence.pods)) yield* remove(podKey(key, uid))
+            yield* writeIndex(new Set([...index].filter((it) => it !== key)))
+          }),
+        keys: Effect.sync(() => [...index])
+      },
+      options
+    )
+  })
+
+/** See `makeKeyValueStore`. */
+export const layerKeyValueStore = (
+  options: Options = {}
+): Layer.Layer<EvidenceStore, EvidenceStoreError, KeyValueStore.KeyValueStore> =>
+  Layer.effect(EvidenceStore, makeKeyValueStore(options))

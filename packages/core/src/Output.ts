@@ -1,0 +1,990 @@
+/**
+ * Rank 0's output as a stream. A connection's end is never taken for the log's end: only the pod's state says that.
+ *
+ * Every request asks for `timestamps=true`, whatever the caller wants to see: that is what tells the lines of a program
+ * from the sentences of a kubelet, and what makes a resumption exact. How lines are matched is `decide/LogResume`.
+ *
+ * Slow consumers: a kubelet whose follower does not read loses what it rotates away meanwhile, and ends the stream as if
+ * nothing was wrong. So the connection is read ahead into a bounded buffer (64 chunks), then the socket waits: memory is
+ * bounded and a short pause of the consumer costs nothing. After the container has ended its log is read once more from
+ * the last line delivered, without `follow`; that brings what is missing, or tells it as a gap.
+ *
+ * @module
+ */
+import {
+  Cause,
+  Clock,
+  Effect,
+  Either,
+  Exit,
+  Option,
+  Queue,
+  Random,
+  type Scope,
+  Stream,
+  SubscriptionRef,
+  Take
+} from "effect"
+import type { AdapterConfig } from "./AdapterConfig.js"
+import { ErrNotFound, ErrUnsupported } from "./AdapterError.js"
+import * as Execution from "./decide/Execution.js"
+import * as LogResume from "./decide/LogResume.js"
+import * as RankZero from "./decide/RankZero.js"
+import * as Follow from "./kube/Follow.js"
+import { KubeApi, type LogOptions } from "./kube/KubeApi.js"
+import { type KubeError, type KubeForbidden, KubeInvalid, KubeNotFound, KubeUnavailable } from "./kube/KubeError.js"
+import * as KubeRequest from "./kube/KubeRequest.js"
+import * as Selector from "./kube/Selector.js"
+import * as Batch from "./model/Batch.js"
+import * as Core from "./model/Core.js"
+import * as JobSet from "./model/JobSet.js"
+import * as Trainer from "./model/Trainer.js"
+import type { TrainJobRef } from "./TrainJobRef.js"
+
+/** What to read. */
+export interface Options {
+  /** `Stderr` is never available: Kubernetes interleaves both streams in one log. Default `Stdout`. */
+  readonly stream?: "Stdout" | "Stderr" | undefined
+  /** Go on until the container has ended. Default: what there is now. */
+  readonly follow?: boolean | undefined
+  /**
+   * With `follow`: wait for rank 0's pod to be created, too, instead of failing with `ErrNotFound`. Waiting for a pod's
+   * container needs no option.
+   */
+  readonly awaitPod?: boolean | undefined
+  /** Start that many records before the end. A line longer than 16 KiB is several records. */
+  readonly tailLines?: number | undefined
+  /** Start at this time, RFC 3339, exact. */
+  readonly sinceTime?: string | undefined
+  /** Stop after so many bytes of what is delivered. */
+  readonly limitBytes?: number | undefined
+  /** Begin each line with the time at which the node recorded it: 30 characters and a space. */
+  readonly timestamps?: boolean | undefined
+}
+
+/** What happened to the output. */
+export type OutputEvent =
+  | { readonly _tag: "Bytes"; readonly bytes: Uint8Array }
+  /**
+   * Output may be missing here, of unknown size: between the line stamped `after` and the one stamped `before`, as far as
+   * there are such lines.
+   */
+  | {
+      readonly _tag: "Gap"
+      readonly reason: string
+      readonly after: string | undefined
+      readonly before: string | undefined
+    }
+  /** The container was restarted in its pod; what follows is the new one's output from its start. */
+  | { readonly _tag: "Restarted"; readonly containerID: string; readonly restartCount: number }
+  | End
+
+/** The last event of a stream that does not fail. */
+export interface End {
+  readonly _tag: "End"
+  /** `complete`: all there was, without `follow`. `limit`: `limitBytes` was reached. */
+  readonly how: "terminated" | "deleted" | "limit" | "complete"
+  /** Of the container, as the kubelet reported it; undefined when that was not seen. */
+  readonly exitCode: number | undefined
+  readonly reason: string
+}
+
+/** How `output` and `outputLines` fail. */
+export type OutputError = ErrUnsupported | ErrNotFound | KubeError
+
+/** Rank 0's output. */
+export interface Service {
+  /**
+   * The bytes. A gap is a line of its own, `[output missing …]`: told in place, and without ending a run's output. Use
+   * `outputEvents` to tell it from the program's own words.
+   */
+  readonly output: (ref: TrainJobRef, options?: Options) => Stream.Stream<Uint8Array, OutputError>
+  /** The lines, without their newline, decoded as UTF-8 with broken characters replaced, and cut after 1 MiB. */
+  readonly outputLines: (ref: TrainJobRef, options?: Options) => Stream.Stream<string, OutputError>
+  /** Bytes, gaps, restarts and the end. The other two derive from it. */
+  readonly outputEvents: (ref: TrainJobRef, options?: Options) => Stream.Stream<OutputEvent, OutputError>
+}
+
+/** Times, in milliseconds, and bounds. */
+export interface Tuning {
+  /** A follow that is silent for so long is compared with a read of the log's end. */
+  readonly idle: number
+  /** How long a follow may go on after its container has ended. */
+  readonly linger: number
+  readonly minimumDelay: number
+  readonly maximumDelay: number
+  /** Failures in a row after which a plain read gives up. */
+  readonly readAttempts: number
+  /** Failures in a row after which the last read of a follow gives up. */
+  readonly drainAttempts: number
+  /** Chunks read ahead of the consumer. */
+  readonly buffer: number
+}
+
+const defaults: Tuning = {
+  idle: 30_000,
+  linger: 5_000,
+  minimumDelay: 500,
+  maximumDelay: 30_000,
+  readAttempts: 3,
+  drainAttempts: 6,
+  buffer: 64
+}
+
+/** A connection that lived so long was of use, even without a byte: a quiet log behind a proxy with an idle limit. */
+const usefulConnection = 10_000
+/** A pod's status follows its container by up to about a second. */
+const statusLag = 2_000
+
+interface Located extends Execution.PodRecord {
+  readonly pod: Core.Pod
+}
+
+interface Target {
+  readonly namespace: string
+  readonly name: string
+  readonly uid: string
+}
+
+/** What the watch on the pod knows. */
+interface View {
+  readonly pod: Core.Pod | undefined
+  readonly gone: boolean
+  readonly failure: KubeError | undefined
+}
+
+/** How a connection ended. */
+type Ending =
+  | { readonly _tag: "Closed" }
+  | { readonly _tag: "Failed"; readonly error: KubeError }
+  /** The kubelet said something in place of the log, or behind it. */
+  | { readonly _tag: "Kubelet"; readonly text: string; readonly whole: boolean }
+  /** Nothing more comes although there is more, or the container has ended. */
+  | { readonly _tag: "Left" }
+  /** The answer belongs to another instance of the container. */
+  | { readonly _tag: "Moved" }
+  | { readonly _tag: "Limit" }
+
+interface Connection {
+  readonly ending: Ending
+  readonly useful: boolean
+}
+
+const unreadablePermission = (error: KubeForbidden): ErrUnsupported => {
+  const { request } = error
+  const resource = request.subresource === undefined ? request.plural : `${request.plural}/${request.subresource}`
+  return new ErrUnsupported({
+    operation: "output",
+    reason: `the permission to ${request.verb} ${resource} is missing`,
+    details: [
+      {
+        id: "permission",
+        where: KubeRequest.describe(request),
+        problem: "forbidden",
+        remedy: `grant verb "${request.verb}" on "${resource}" in API group "${request.group}"`
+      }
+    ]
+  })
+}
+
+const fromKube = (error: KubeError): ErrUnsupported | KubeError =>
+  error._tag === "KubeForbidden" ? unreadablePermission(error) : error
+
+const invalidOption = (option: string, problem: string, remedy: string): ErrUnsupported =>
+  new ErrUnsupported({
+    operation: "output",
+    reason: `the option ${option} cannot be used`,
+    details: [{ id: `option-${option}`, where: option, problem, remedy }]
+  })
+
+const noLog = (target: Target, reason: string): ErrNotFound =>
+  new ErrNotFound({ kind: "Log", name: target.name, namespace: target.namespace, reason })
+
+/** Why there is no log, where the answer says that there is none; undefined for an answer that says something else. */
+const missingLog = (error: KubeError): { readonly waits: boolean; readonly reason: string } | undefined => {
+  if (error instanceof KubeNotFound) {
+    if (error.subject === "log") return { waits: true, reason: "the pod is not scheduled yet" }
+    return error.subject === "object" ? { waits: false, reason: "the pod is deleted" } : undefined
+  }
+  if (!(error instanceof KubeInvalid)) return undefined
+  const said = error.status?.message ?? ""
+  // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/: the kubelet answers 400 for each of these states
+  if (/is waiting to start: /.test(said)) return { waits: true, reason: said }
+  if (/^container .* is terminated$|^previous terminated container /.test(said)) return { waits: false, reason: said }
+  return undefined
+}
+
+/** Whether asking again can help. A Node that is missing, or a kubelet that is just starting, says nothing of the pod. */
+const isTransient = (error: KubeError): boolean =>
+  error instanceof KubeUnavailable || (error instanceof KubeNotFound && error.subject === "node")
+
+const why = (state: RankZero.ContainerState): string =>
+  "reason" in state && state.reason !== "" ? state.reason : "no reason given"
+
+const gone: Option.Option<never> = Option.none()
+
+const sameInstance = (a: RankZero.Instance, b: RankZero.Instance): boolean => a.containerID === b.containerID
+
+/** Builds the output programs over the `KubeApi` of the context. */
+export const make = (
+  config: Pick<AdapterConfig, "inPlaceRestarts">,
+  tuning: Partial<Tuning> = {}
+): Effect.Effect<Service, never, KubeApi> =>
+  Effect.map(KubeApi, (api): Service => {
+    const { idle, linger, minimumDelay, maximumDelay, readAttempts, drainAttempts, buffer } = { ...defaults, ...tuning }
+
+    const absent = <A>(effect: Effect.Effect<A, KubeError>): Effect.Effect<Option.Option<A>, KubeError> =>
+      Effect.catchIf(
+        Effect.asSome(effect),
+        (error) => error instanceof KubeNotFound && error.subject === "object",
+        () => Effect.succeed(gone)
+      )
+
+    /** Finds rank 0's pod: one read of the TrainJob, one of its JobSet, one list each of its Jobs and pods. */
+    const locate = Effect.fn("Output.locate")(function* (ref: TrainJobRef) {
+      const { namespace, name } = ref
+      const found = yield* absent(api.get(Trainer.trainJobs, { namespace, name }))
+      const missing = (reason: string): ErrNotFound => new ErrNotFound({ kind: "TrainJob", name, namespace, reason })
+      if (Option.isNone(found)) return yield* missing("there is no such TrainJob")
+      const trainJob = found.value
+      if (ref.uid !== undefined && ref.uid !== trainJob.metadata.uid) {
+        return yield* missing(`the TrainJob of that name has uid ${trainJob.metadata.uid}, not ${ref.uid}`)
+      }
+      const labels = Selector.labels({ [JobSet.jobSetNameLabel]: name })
+      const [jobSet, jobs, pods] = yield* Effect.all([
+        absent(api.get(JobSet.jobSets, { namespace, name })),
+        api.list(Batch.jobs, { namespace, labels }),
+        api.list(Core.pods, { namespace, labels })
+      ])
+      const jobSets = Option.toArray(jobSet)
+      const trainer = RankZero.trainerReplicatedJob(trainJob.metadata.uid, jobSets, jobs.items)
+      if (Either.isLeft(trainer)) {
+        return yield* new ErrUnsupported({
+          operation: "output",
+          reason: "the runtime does not say where rank 0 is",
+          details: [
+            {
+              id: "trainer-step",
+              where: `JobSet/${name} spec.replicatedJobs[].template.metadata.labels`,
+              problem: trainer.left,
+              remedy: `label exactly one with ${Trainer.ancestorStepLabel}=trainer`
+            }
+          ]
+        })
+      }
+      return RankZero.choose<Located>(
+        {
+          trainJob: { ...Execution.trainJobRecord(trainJob), namespace },
+          jobSets: jobSets.map(Execution.jobSetRecord),
+          jobs: jobs.items.map(Execution.jobRecord),
+          pods: pods.items.map((pod) => ({ ...Execution.podRecord(pod), namespace, pod }))
+        },
+        trainer.right
+      )
+    })
+
+    const delay = (failures: number, wish?: number): Effect.Effect<number> =>
+      Effect.map(Random.next, (random) => {
+        const ceiling = Math.min(maximumDelay, minimumDelay * 2 ** Math.min(failures, 16))
+        return Math.round(Math.max(wish ?? 0, minimumDelay + random * (ceiling - minimumDelay)))
+      })
+
+    const found = (ref: TrainJobRef, options: Options): Effect.Effect<Located, OutputError> =>
+      Effect.gen(function* () {
+        for (let failures = 0; ; failures++) {
+          const answer = yield* Effect.mapError(locate(ref), (error) =>
+            error._tag === "ErrNotFound" || error._tag === "ErrUnsupported" ? error : fromKube(error)
+          )
+          switch (answer._tag) {
+            case "Found":
+              return answer.pod
+            case "Ambiguous":
+              return yield* new ErrUnsupported({
+                operation: "output",
+                reason: "rank 0 cannot be told from other pods",
+                details: [
+                  {
+                    id: "rank-zero",
+                    where: `TrainJob/${ref.name}`,
+                    problem: answer.reason,
+                    remedy: "name the pod by hand, or wait until one of them is gone"
+                  }
+                ]
+              })
+            case "NoneYet":
+              if (options.follow === true && options.awaitPod === true) {
+                yield* Effect.sleep(yield* delay(Math.min(failures, 4)))
+                continue
+              }
+              break
+            case "Gone":
+              break
+          }
+          return yield* new ErrNotFound({
+            kind: "RankZeroPod",
+            name: ref.name,
+            namespace: ref.namespace,
+            reason: answer.reason
+          })
+        }
+      })
+
+    /** Watches one pod until the scope closes, so that its last state is known even when it is deleted. */
+    const track = (
+      target: Target,
+      pod: Core.Pod
+    ): Effect.Effect<SubscriptionRef.SubscriptionRef<View>, never, Scope.Scope> =>
+      Effect.gen(function* () {
+        const view = yield* SubscriptionRef.make<View>({ pod, gone: false, failure: undefined })
+        const see = (change: Partial<View>): Effect.Effect<void> =>
+          SubscriptionRef.update(view, (before) => ({ ...before, ...change }))
+        const ours = (candidate: Core.Pod): boolean => candidate.metadata.uid === target.uid
+        yield* Follow.follow(api, Core.pods, {
+          namespace: target.namespace,
+          fields: Selector.fields({ "metadata.name": target.name })
+        }).pipe(
+          Stream.runForEach((event) => {
+            switch (event._tag) {
+              case "Snapshot": {
+                const present = event.objects.find(ours)
+                if (present !== undefined) return see({ pod: present })
+                return event.undecodable.length > 0 ? Effect.void : see({ gone: true })
+              }
+              case "Applied":
+                return see(ours(event.object) ? { pod: event.object } : { gone: true })
+              case "Deleted":
+                return ours(event.object) ? see({ pod: event.object, gone: true }) : Effect.void
+              case "Undecodable":
+              case "Interrupted":
+                return Effect.void
+            }
+          }),
+          Effect.catchAll((failure) => see({ failure })),
+          Effect.forkScoped
+        )
+        return view
+      })
+
+    /** Everything after the pod is known. Tells what it finds through `emit`, which waits while the buffer is full. */
+    const read = Effect.fn("Output.read")(function* (
+      target: Target,
+      found: Core.Pod,
+      options: Options,
+      from: string | undefined,
+      emit: (event: OutputEvent) => Effect.Effect<void>
+    ) {
+      const follow = options.follow === true
+      const newReader = (): LogResume.Reader => LogResume.make({ timestamps: options.timestamps, from })
+      let reader = newReader()
+      let left = options.limitBytes ?? Number.POSITIVE_INFINITY
+      let firstInstance = true
+      let fromStart = false
+      let deliveredAny = false
+      let mutedAt: string | undefined
+      let current: RankZero.Instance | undefined
+
+      const view = follow ? yield* track(target, found) : undefined
+      const seen = (matches: (view: View) => boolean): Effect.Effect<View> =>
+        view === undefined
+          ? Effect.never
+          : Effect.flatMap(
+              Stream.runHead(Stream.filter(view.changes, matches)),
+              Option.match({
+                onNone: () => Effect.never,
+                onSome: Effect.succeed
+              })
+            )
+      /** The container has ended, its pod is gone, or the watch has: whatever it is, a follow need not wait longer. */
+      const isOver = (now: View): boolean => {
+        if (now.gone || now.failure !== undefined) return true
+        const state = now.pod === undefined ? undefined : RankZero.containerState(now.pod)
+        if (state === undefined || state._tag === "Waiting") return false
+        if (current === undefined || state.instance === undefined) return state._tag === "Ended"
+        return state._tag === "Ended" || !sameInstance(state.instance, current)
+      }
+
+      /** The pod as the API server has it now; none when it, or the pod under its name, is another. */
+      const inspect: Effect.Effect<Option.Option<Core.Pod>, OutputError> = Effect.gen(function* () {
+        for (let failures = 0; ; failures++) {
+          const result = yield* Effect.either(
+            absent(api.get(Core.pods, { namespace: target.namespace, name: target.name }))
+          )
+          if (Either.isRight(result)) return Option.filter(result.right, (pod) => pod.metadata.uid === target.uid)
+          const error = result.left
+          if (!isTransient(error) || (!follow && failures + 1 >= readAttempts)) return yield* fromKube(error)
+          yield* Effect.sleep(yield* delay(failures, error instanceof KubeUnavailable ? error.retryAfter : undefined))
+        }
+      })
+
+      /** Whether the container was restarted meanwhile; a status that lags gets a second chance. */
+      const hasMoved: Effect.Effect<boolean, OutputError> = Effect.gen(function* () {
+        for (const patience of [statusLag, 0]) {
+          const pod = yield* inspect
+          if (Option.isNone(pod) || current === undefined) return false
+          const state = RankZero.containerState(pod.value)
+          if (state._tag !== "Waiting" && state.instance !== undefined && !sameInstance(state.instance, current)) {
+            return true
+          }
+          if (pod.value.spec?.restartPolicy === "Never" || patience === 0) return false
+          yield* Effect.sleep(patience)
+        }
+        return false
+      })
+
+      const deliver = (
+        pieces: ReadonlyArray<LogResume.Piece>,
+        previous: boolean
+      ): Effect.Effect<Ending | undefined, OutputError> =>
+        Effect.gen(function* () {
+          for (const piece of pieces) {
+            switch (piece._tag) {
+              case "Bytes": {
+                const bytes = piece.bytes.length > left ? piece.bytes.subarray(0, left) : piece.bytes
+                left -= bytes.length
+                deliveredAny = true
+                if (bytes.length > 0) yield* emit({ _tag: "Bytes", bytes })
+                if (left <= 0) return { _tag: "Limit" }
+                break
+              }
+              case "Discontinuity":
+                if (follow && !previous && (yield* hasMoved)) return { _tag: "Moved" }
+                yield* emit({
+                  _tag: "Gap",
+                  reason:
+                    piece.before === undefined
+                      ? "the log was rotated or cut at its end, so whether lines are missing cannot be told"
+                      : "the log was rotated while it was not being read",
+                  after: piece.after,
+                  before: piece.before
+                })
+                break
+              case "Kubelet":
+                return { _tag: "Kubelet", text: piece.text, whole: piece.whole }
+            }
+          }
+          return undefined
+        })
+
+      const request = (how: { readonly follow: boolean; readonly previous: boolean }): LogOptions => {
+        const resumeFrom = reader.resumeFrom()
+        return {
+          container: Trainer.trainerContainer,
+          timestamps: true,
+          ...(how.follow ? { follow: true } : {}),
+          ...(how.previous ? { previous: true } : {}),
+          ...(resumeFrom !== undefined
+            ? { sinceTime: resumeFrom }
+            : {
+                sinceTime: from,
+                // An instance after a restart is read from its start
+                tailLines: firstInstance && !fromStart ? options.tailLines : undefined
+              })
+        }
+      }
+
+      /** The stamp of the newest record, as far as it can be had. */
+      const newestStamp: Effect.Effect<string | undefined, OutputError> = api
+        .log(target, { container: Trainer.trainerContainer, timestamps: true, tailLines: 1 })
+        .pipe(
+          Stream.runFoldWhile(
+            "",
+            (head) => head.length < 30,
+            (head, bytes) => head + String.fromCharCode(...bytes.subarray(0, 30))
+          ),
+          Effect.map((head) => LogResume.stampOf(head.slice(0, 30))),
+          Effect.timeout(idle),
+          Effect.catchAll((error) =>
+            error._tag === "KubeForbidden" ? Effect.fail(unreadablePermission(error)) : Effect.succeed(undefined)
+          )
+        )
+
+      /** A silent follow is dead when the log has a line that it did not bring (a kubelet that missed a rotation). */
+      const isMuted: Effect.Effect<boolean, OutputError> = Effect.map(newestStamp, (newest) => {
+        const last = reader.last()
+        if (newest === undefined || newest === mutedAt || (last !== undefined && newest <= last)) return false
+        mutedAt = newest
+        return true
+      })
+
+      const silent: KubeError = new KubeUnavailable({
+        request: KubeRequest.make("get", Core.pods, {
+          namespace: target.namespace,
+          name: target.name,
+          subresource: "log"
+        }),
+        phase: "silence",
+        detail: `nothing for ${Math.round(idle / 1000)} s`
+      })
+
+      /** Reads one connection to its end, whatever that is. */
+      const connect = (how: {
+        readonly follow: boolean
+        readonly previous: boolean
+        readonly final: boolean
+      }): Effect.Effect<Connection, OutputError> =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            const openedAt = yield* Clock.currentTimeMillis
+            const asked = request(how)
+            reader.open({ tail: asked.tailLines !== undefined })
+            const pull = yield* Stream.toPull(api.log(target, asked))
+            let brought = false
+            let activeAt = openedAt
+            // The two fibers below share these; each is written between suspensions only. A connection is given up only
+            // while it waits for bytes, and what still arrives then is left to the next one: nothing counts as delivered
+            // that was not handed on
+            let waiting = false
+            let abandoned = false
+
+            const reading: Effect.Effect<Ending, OutputError> = Effect.gen(function* () {
+              for (;;) {
+                waiting = true
+                const taken = yield* Effect.exit(pull)
+                waiting = false
+                if (abandoned) return yield* Effect.never
+                if (Exit.isSuccess(taken)) {
+                  const before = reader.last()
+                  for (const chunk of taken.value) {
+                    const ending = yield* deliver(reader.push(chunk), how.previous)
+                    if (ending !== undefined) return ending
+                  }
+                  brought ||= reader.last() !== before
+                  activeAt = yield* Clock.currentTimeMillis
+                  continue
+                }
+                const failure = Cause.failureOption(taken.cause)
+                if (Option.isNone(failure)) return yield* Effect.failCause(Cause.map(taken.cause, () => silent))
+                if (Option.isSome(failure.value)) {
+                  reader.close(false)
+                  return { _tag: "Failed", error: failure.value.value }
+                }
+                const ending = yield* deliver(reader.close(how.final), how.previous)
+                return ending ?? { _tag: "Closed" }
+              }
+            })
+
+            const isQuiet = (limit: number): Effect.Effect<boolean> =>
+              Effect.map(Clock.currentTimeMillis, (now) => waiting && now - activeAt >= limit)
+            const remaining = (limit: number): Effect.Effect<number> =>
+              Effect.map(Clock.currentTimeMillis, (now) => Math.max(1, waiting ? activeAt + limit - now : limit))
+            const abandon = (ending: Ending): Ending => {
+              abandoned = true
+              reader.close(false)
+              return ending
+            }
+            const watching: Effect.Effect<Ending, OutputError> = Effect.gen(function* () {
+              if (!how.follow) {
+                for (;;) {
+                  yield* Effect.sleep(yield* remaining(idle))
+                  if (yield* isQuiet(idle)) return abandon({ _tag: "Failed", error: silent })
+                }
+              }
+              const looking = Effect.gen(function* () {
+                for (;;) {
+                  yield* Effect.sleep(yield* remaining(idle))
+                  if ((yield* isQuiet(idle)) && (yield* isMuted) && (yield* isQuiet(idle))) return true
+                  if (yield* isQuiet(idle)) activeAt = yield* Clock.currentTimeMillis
+                }
+              })
+              if (yield* Effect.raceFirst(looking, Effect.as(seen(isOver), false))) return abandon({ _tag: "Left" })
+              activeAt = yield* Clock.currentTimeMillis
+              for (;;) {
+                yield* Effect.sleep(yield* remaining(linger))
+                if (yield* isQuiet(linger)) return abandon({ _tag: "Left" })
+              }
+            })
+
+            const ending = yield* Effect.raceFirst(reading, watching)
+            const now = yield* Clock.currentTimeMillis
+            return { ending, useful: brought || now - openedAt >= usefulConnection }
+          })
+        )
+
+      const end = (how: End["how"], exitCode: number | undefined, reason: string): Effect.Effect<void> =>
+        emit({ _tag: "End", how, exitCode, reason })
+
+      /** The rest cannot be had. Without a byte delivered that is the whole answer. */
+      const lost = (reason: string): Effect.Effect<void, OutputError> =>
+        deliveredAny || !firstInstance
+          ? emit({ _tag: "Gap", reason, after: reader.last(), before: undefined })
+          : Effect.fail(noLog(target, reason))
+
+      /**
+       * Reads what there is, once, without `follow`; a connection that fails is resumed. Tells what cannot be read.
+       * `limit` when the limit was reached.
+       */
+      const drain = (previous: boolean): Effect.Effect<"done" | "limit" | "moved", OutputError> =>
+        Effect.gen(function* () {
+          let verified = previous
+          for (let failures = 0; ; failures++) {
+            const { ending, useful } = yield* connect({ follow: false, previous, final: true })
+            if (useful) failures = 0
+            switch (ending._tag) {
+              case "Closed":
+              case "Left": {
+                // A kubelet connection that breaks looks like an orderly end, here too
+                const newest = verified ? undefined : yield* newestStamp
+                if (newest === undefined || newest === reader.last()) return "done"
+                verified = true
+                break
+              }
+              case "Limit":
+                return "limit"
+              case "Moved":
+                return "moved"
+              case "Kubelet":
+                yield* lost(ending.text)
+                return "done"
+              case "Failed": {
+                const { error } = ending
+                const missing = missingLog(error)
+                if (missing !== undefined) {
+                  yield* lost(missing.reason)
+                  return "done"
+                }
+                if (!isTransient(error)) return yield* fromKube(error)
+                if (failures + 1 >= drainAttempts) {
+                  yield* lost(`the end of the log cannot be read: ${error.message}`)
+                  return "done"
+                }
+                yield* Effect.sleep(
+                  yield* delay(failures, error instanceof KubeUnavailable ? error.retryAfter : undefined)
+                )
+              }
+            }
+          }
+        })
+
+      const readOnce: Effect.Effect<void, OutputError> = Effect.gen(function* () {
+        const state = RankZero.containerState(found)
+        const ended = state._tag === "Ended" ? state : undefined
+        let verified = ended !== undefined
+        for (let failures = 0; ; failures++) {
+          const { ending, useful } = yield* connect({ follow: false, previous: false, final: true })
+          if (useful) failures = 0
+          switch (ending._tag) {
+            case "Limit":
+              return yield* end("limit", undefined, "limitBytes was reached")
+            case "Kubelet":
+              return yield* noLog(target, ending.text)
+            case "Failed": {
+              const { error } = ending
+              const missing = missingLog(error)
+              if (missing !== undefined) {
+                return yield* noLog(target, ended === undefined ? missing.reason : `${missing.reason} (${why(ended)})`)
+              }
+              if (!isTransient(error) || failures + 1 >= readAttempts) return yield* fromKube(error)
+              yield* Effect.sleep(
+                yield* delay(failures, error instanceof KubeUnavailable ? error.retryAfter : undefined)
+              )
+              break
+            }
+            case "Closed":
+            case "Left":
+            case "Moved":
+              // A running container's log is served by whole lines: one that stops in the middle of a line was cut on the
+              // way, which looks like an orderly end
+              if (!verified && reader.inLine()) {
+                verified = true
+                break
+              }
+              return yield* end("complete", ended?.exitCode, ended?.reason ?? "all there was")
+          }
+        }
+      })
+
+      /** The pod is gone: what its watch saw last says how. */
+      const finishDeleted = (orderly: boolean): Effect.Effect<void, OutputError> =>
+        Effect.gen(function* () {
+          const last = yield* Effect.timeoutOption(
+            seen((now) => now.gone),
+            statusLag
+          )
+          const pod = Option.getOrUndefined(last)?.pod
+          const state = pod === undefined ? undefined : RankZero.containerState(pod)
+          const ended = state?._tag === "Ended" && state.exitCode !== undefined ? state : undefined
+          if (!orderly || ended === undefined) yield* lost("the pod was deleted before the end of its log was seen")
+          yield* end("deleted", ended?.exitCode, ended?.reason ?? "the pod is deleted")
+        })
+
+      /** Waits for the instance after one that ended; none when there will not be one. */
+      const nextInstance = (
+        before: RankZero.Instance | undefined
+      ): Effect.Effect<Option.Option<Core.Pod>, OutputError> =>
+        Effect.gen(function* () {
+          const now = yield* seen((it) => {
+            if (it.gone || it.failure !== undefined) return true
+            if (it.pod === undefined) return false
+            const state = RankZero.containerState(it.pod)
+            if (state._tag === "Waiting") return false
+            const other =
+              state.instance !== undefined && (before === undefined || !sameInstance(state.instance, before))
+            return other || (state._tag === "Ended" && !state.mayRestart)
+          })
+          if (now.failure !== undefined) return yield* fromKube(now.failure)
+          return now.gone ? Option.none() : Option.fromNullable(now.pod)
+        })
+
+      const moveTo = (instance: RankZero.Instance): Effect.Effect<void> =>
+        Effect.gen(function* () {
+          const skipped = instance.restartCount - (current?.restartCount ?? instance.restartCount) - 1
+          if (skipped > 0) {
+            yield* emit({
+              _tag: "Gap",
+              reason: `${skipped} restart${skipped === 1 ? "" : "s"} in between came and went unread`,
+              after: reader.last(),
+              before: undefined
+            })
+          }
+          reader = newReader()
+          firstInstance = false
+          mutedAt = undefined
+          current = instance
+          yield* emit({ _tag: "Restarted", containerID: instance.containerID, restartCount: instance.restartCount })
+        })
+
+      /**
+       * For `tailLines=0`: without a line to resume from, what is written while a first connection is cut would be lost.
+       * So the last record there is counts as delivered, and all that follows it is read.
+       */
+      const prime: Effect.Effect<void, OutputError> = Effect.gen(function* () {
+        const asked = { container: Trainer.trainerContainer, timestamps: true, tailLines: 1 }
+        const record = yield* Effect.either(
+          Stream.runFold(api.log(target, asked), new Uint8Array(0), (before, chunk) => {
+            const after = new Uint8Array(before.length + chunk.length)
+            after.set(before)
+            after.set(chunk, before.length)
+            return after
+          })
+        )
+        if (Either.isRight(record)) {
+          reader.prime(record.right)
+          fromStart = record.right.length === 0
+        } else if (record.left._tag === "KubeForbidden") return yield* unreadablePermission(record.left)
+        else fromStart = missingLog(record.left)?.waits === true
+      })
+
+      const followLog: Effect.Effect<void, OutputError> = Effect.gen(function* () {
+        if (options.tailLines === 0) yield* prime
+        let failures = 0
+        for (;;) {
+          const watched = view === undefined ? undefined : yield* SubscriptionRef.get(view)
+          if (watched?.failure !== undefined) return yield* fromKube(watched.failure)
+          const pod = yield* inspect
+          if (Option.isNone(pod)) return yield* finishDeleted(false)
+          const state = RankZero.containerState(pod.value)
+          if (state._tag === "Waiting") {
+            // Its status will change; the clock is there for a status that does not
+            yield* Effect.race(
+              Effect.asVoid(
+                seen(
+                  (now) => now.gone || (now.pod !== undefined && RankZero.containerState(now.pod)._tag !== "Waiting")
+                )
+              ),
+              Effect.sleep(maximumDelay)
+            )
+            continue
+          }
+          if (state.instance === undefined) {
+            return yield* noLog(target, `container "${Trainer.trainerContainer}" never started: ${why(state)}`)
+          }
+          current ??= state.instance
+          const same = sameInstance(state.instance, current)
+          const startedAt = state.instance.startedAt?.slice(0, 19) ?? ""
+          if (!same && startedAt !== "" && (reader.first() ?? "") >= startedAt) {
+            // The status was behind: what was read is this instance's log already
+            current = state.instance
+            continue
+          }
+          if (!same) {
+            const next = state.instance
+            if (next.restartCount === current.restartCount + 1) {
+              if ((yield* drain(true)) === "limit") return yield* end("limit", undefined, "limitBytes was reached")
+            } else if (reader.last() !== undefined) yield* lost("the container was restarted, its log is gone")
+            if (config.inPlaceRestarts === "refuse") {
+              const last = pod.value.status?.containerStatuses?.find(({ name }) => name === Trainer.trainerContainer)
+                ?.lastState?.terminated
+              return yield* end("terminated", last?.exitCode, last?.reason ?? "restarted in its pod")
+            }
+            yield* moveTo(next)
+            failures = 0
+            continue
+          }
+          if (state._tag === "Ended") {
+            const drained = yield* drain(false)
+            if (drained === "limit") return yield* end("limit", undefined, "limitBytes was reached")
+            if (drained === "moved") continue
+            if (!state.mayRestart || config.inPlaceRestarts === "refuse") {
+              return yield* end("terminated", state.exitCode, state.reason)
+            }
+            const next = yield* nextInstance(current)
+            if (Option.isNone(next)) return yield* end("deleted", state.exitCode, state.reason)
+            const after = RankZero.containerState(next.value)
+            if (after._tag === "Waiting" || after.instance === undefined || sameInstance(after.instance, current)) {
+              return yield* end("terminated", state.exitCode, state.reason)
+            }
+            yield* moveTo(after.instance)
+            failures = 0
+            continue
+          }
+
+          const { ending, useful } = yield* connect({ follow: true, previous: false, final: false })
+          failures = useful ? 0 : failures + 1
+          let wish: number | undefined
+          switch (ending._tag) {
+            case "Limit":
+              return yield* end("limit", undefined, "limitBytes was reached")
+            case "Failed": {
+              const { error } = ending
+              const missing = missingLog(error)
+              if (missing === undefined && !isTransient(error)) return yield* fromKube(error)
+              if (error instanceof KubeUnavailable) wish = error.retryAfter
+              break
+            }
+            case "Kubelet":
+              if (ending.whole && LogResume.isUnreadable(ending.text) && !deliveredAny) {
+                return yield* noLog(target, ending.text)
+              }
+              break
+            case "Closed":
+            case "Left":
+            case "Moved":
+              break
+          }
+          const after = yield* inspect
+          if (Option.isNone(after)) return yield* finishDeleted(ending._tag === "Closed")
+          // Ended, restarted: the next round deals with it at once. Still running: the connection was cut
+          const now = RankZero.containerState(after.value)
+          const goesOn = now._tag === "Running" && sameInstance(now.instance, current)
+          if (goesOn && ending._tag !== "Left") {
+            const pause = yield* delay(failures, wish)
+            yield* Effect.race(Effect.sleep(pause), Effect.asVoid(seen(isOver)))
+          } else if (now._tag === "Waiting") yield* Effect.sleep(yield* delay(failures, wish))
+        }
+      })
+
+      return yield* follow ? followLog : readOnce
+    })
+
+    const outputEvents: Service["outputEvents"] = (ref, options = {}) => {
+      if (options.stream === "Stderr") {
+        return Stream.fail(
+          new ErrUnsupported({
+            operation: "output",
+            reason: "Kubernetes interleaves standard output and standard error in one log; read Stdout",
+            details: []
+          })
+        )
+      }
+      if (options.limitBytes !== undefined && !(Number.isInteger(options.limitBytes) && options.limitBytes > 0)) {
+        return Stream.fail(invalidOption("limitBytes", `${options.limitBytes} is no number of bytes`, "use 1 or more"))
+      }
+      if (options.tailLines !== undefined && !(Number.isInteger(options.tailLines) && options.tailLines >= 0)) {
+        return Stream.fail(invalidOption("tailLines", `${options.tailLines} is no number of lines`, "use 0 or more"))
+      }
+      const from = options.sinceTime === undefined ? undefined : LogResume.stampOf(options.sinceTime)
+      if (options.sinceTime !== undefined && from === undefined) {
+        return Stream.fail(invalidOption("sinceTime", `"${options.sinceTime}" is no time`, "write it as RFC 3339"))
+      }
+      return Stream.unwrapScoped(
+        Effect.gen(function* () {
+          const queue = yield* Effect.acquireRelease(
+            Queue.bounded<Take.Take<OutputEvent, OutputError>>(buffer),
+            Queue.shutdown
+          )
+          const emit = (event: OutputEvent): Effect.Effect<void> => Effect.asVoid(Queue.offer(queue, Take.of(event)))
+          yield* found(ref, options).pipe(
+            Effect.flatMap((located) => {
+              const problem = RankZero.containerProblem(located.pod)
+              const target: Target = { namespace: ref.namespace, name: located.name, uid: located.uid }
+              return problem === undefined
+                ? Effect.scoped(read(target, located.pod, options, from, emit))
+                : Effect.fail(
+                    new ErrUnsupported({
+                      operation: "output",
+                      reason: problem,
+                      details: [
+                        {
+                          id: "container",
+                          where: `Pod/${located.name} spec.containers`,
+                          problem,
+                          remedy: `name the trainer's container "${Trainer.trainerContainer}"`
+                        }
+                      ]
+                    })
+                  )
+            }),
+            Effect.matchCauseEffect({
+              onFailure: (cause) => Queue.offer(queue, Take.failCause(cause)),
+              onSuccess: () => Queue.offer(queue, Take.end)
+            }),
+            Effect.forkScoped
+          )
+          return Stream.flattenTake(Stream.fromQueue(queue))
+        })
+      ).pipe(Stream.withSpan("Output.output", { attributes: { namespace: ref.namespace, name: ref.name } }))
+    }
+
+    const output: Service["output"] = (ref, options) =>
+      outputEvents(ref, options).pipe(
+        Stream.mapAccum(true, (atLineStart, event): readonly [boolean, Option.Option<Uint8Array>] => {
+          switch (event._tag) {
+            case "Bytes":
+              return [event.bytes.at(-1) === 10, Option.some(event.bytes)]
+            case "Gap":
+              return [true, Option.some(new TextEncoder().encode(`${atLineStart ? "" : "\n"}${gapLine(event)}\n`))]
+            case "Restarted":
+            case "End":
+              return [atLineStart, Option.none()]
+          }
+        }),
+        Stream.filterMap((bytes) => bytes)
+      )
+
+    return { output, outputEvents, outputLines: (ref, options) => lines(output(ref, options)) }
+  })
+
+const gapLine = (gap: {
+  readonly reason: string
+  readonly after: string | undefined
+  readonly before: string | undefined
+}): string => {
+  const after = gap.after === undefined ? "" : ` after ${gap.after}`
+  const before = gap.before === undefined ? "" : ` before ${gap.before}`
+  return `[output missing${after}${before}: ${gap.reason}]`
+}
+
+/** The longest line that `outputLines` holds, in characters; longer ones come in pieces. */
+const longestLine = 1_048_576
+
+/** Cuts bytes into lines. The bytes of a character may be spread over chunks. */
+const lines = <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<string, E, R> =>
+  Stream.suspend(() => {
+    const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
+    let rest = ""
+    const cut = (text: string): ReadonlyArray<string> => {
+      const parts = text.split("\n")
+      const result: Array<string> = []
+      for (const [index, part] of parts.entries()) {
+        rest += part
+        while (rest.length > longestLine) {
+          result.push(rest.slice(0, longestLine))
+          rest = rest.slice(longestLine)
+        }
+        if (index < parts.length - 1) {
+          result.push(rest)
+          rest = ""
+        }
+      }
+      return result
+    }
+    return bytes.pipe(
+      Stream.mapConcat((chunk) => cut(decoder.decode(chunk, { stream: true }))),
+      Stream.concat(
+        Stream.suspend(() => {
+          const complete = cut(decoder.decode())
+          return Stream.fromIterable(rest === "" ? complete : [...complete, rest])
+        })
+      )
+    )
+  })

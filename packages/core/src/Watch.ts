@@ -1,0 +1,508 @@
+/**
+ * Tells what happens to TrainJobs, and keeps the evidence of why. One list and watch per resource type serves every job of
+ * the scope; Nodes are read by name when a pod is bound or in trouble.
+ *
+ * @module
+ */
+import { Clock, Effect, Stream } from "effect"
+import type { AdapterConfig } from "./AdapterConfig.js"
+import { ErrNotFound } from "./AdapterError.js"
+import * as Evidence from "./decide/Evidence.js"
+import * as Update from "./decide/Update.js"
+import * as EvidenceStore from "./EvidenceStore.js"
+import * as Follow from "./kube/Follow.js"
+import * as KubeApi from "./kube/KubeApi.js"
+import type { KubeError } from "./kube/KubeError.js"
+import * as Resource from "./kube/Resource.js"
+import * as Selector from "./kube/Selector.js"
+import * as Batch from "./model/Batch.js"
+import * as Core from "./model/Core.js"
+import * as JobSet from "./model/JobSet.js"
+import * as Kueue from "./model/Kueue.js"
+import * as Trainer from "./model/Trainer.js"
+import type { TrainJobRef } from "./TrainJobRef.js"
+
+/** What is watched: every TrainJob of a namespace, the submissions of one run, or one TrainJob. */
+export type Scope =
+  | { readonly _tag: "Namespace"; readonly namespace: string }
+  | { readonly _tag: "Run"; readonly namespace: string; readonly run: string }
+  | { readonly _tag: "Ref"; readonly ref: TrainJobRef }
+
+/** Every TrainJob of a namespace. */
+export const namespace = (name: string): Scope => ({ _tag: "Namespace", namespace: name })
+/** The submissions `<run>-1`, `<run>-2` … of one run. */
+export const run = (namespace: string, name: string): Scope => ({ _tag: "Run", namespace, run: name })
+/** One TrainJob. */
+export const ref = (trainJob: TrainJobRef): Scope => ({ _tag: "Ref", ref: trainJob })
+
+/** Something that makes the watch lag or tell less. Nothing to act on, but worth a log line. */
+export type Problem =
+  /** The object is skipped; its last readable state stays. */
+  | { readonly _tag: "Undecodable"; readonly kind: string; readonly name: string; readonly issue: string }
+  /** The watch of a type broke off and is taken up again in `retryIn` milliseconds. */
+  | { readonly _tag: "Interrupted"; readonly kind: string; readonly error: KubeError; readonly retryIn: number }
+  /** An optional source cannot be read; the updates say so in their notes. */
+  | { readonly _tag: "Unavailable"; readonly kind: string; readonly error: KubeError }
+
+/** Options of the program. */
+export interface Options {
+  readonly follow?: Follow.Options | undefined
+  /** Called for every problem, before the next update. By default they are logged. */
+  readonly onProblem?: ((problem: Problem) => Effect.Effect<void>) | undefined
+}
+
+/** What a watch can fail with: `KubeForbidden` names the verb that is missing. */
+export type Failure = ErrNotFound | KubeError | EvidenceStore.EvidenceStoreError
+
+/** The watch. */
+export interface Service {
+  /**
+   * The updates of every TrainJob of the scope: first what is, then each change, none twice. Never ends by itself. A scope
+   * of one ref fails with `ErrNotFound` when that TrainJob neither exists nor left evidence.
+   */
+  readonly watch: (scope: Scope) => Stream.Stream<Update.Update, Failure>
+}
+
+/** At most so many Nodes or pods are read at once. */
+export const concurrency = 16
+
+// What could not be read is tried again, and the store is swept, at this pace
+const tick = "30 seconds"
+const ticksPerSweep = 120
+// A permission that was refused may be granted meanwhile
+const forbiddenFor = 300_000
+
+type Kind = "TrainJob" | "JobSet" | "Job" | "Pod" | "Workload" | "Event"
+
+interface Objects {
+  readonly TrainJob: Trainer.TrainJob
+  readonly JobSet: JobSet.JobSet
+  readonly Job: Batch.Job
+  readonly Pod: Core.Pod
+  readonly Workload: Kueue.Workload
+  readonly Event: Core.Event
+}
+
+type Input =
+  | { readonly [K in Kind]: { readonly kind: K; readonly event: Follow.FollowEvent<Objects[K]> } }[Kind]
+  | { readonly kind: "Unavailable"; readonly of: "Workload" | "Event"; readonly error: KubeError }
+  | { readonly kind: "Tick" }
+
+type ObjectObservation = Exclude<Evidence.Observation, { readonly _tag: "Node" }>
+
+const observe = (kind: Kind, object: Objects[Kind], presence: Evidence.Presence, at: number): ObjectObservation => {
+  // The kind says the type; the union of pairs cannot be built without saying so
+  if (kind === "Event") return { _tag: "Event", object: object as Core.Event, at }
+  return { _tag: kind, object, presence, at } as ObjectObservation
+}
+
+const logProblem = (problem: Problem): Effect.Effect<void> => {
+  switch (problem._tag) {
+    case "Undecodable":
+      return Effect.logWarning(`${problem.kind}/${problem.name} cannot be read and is skipped: ${problem.issue}`)
+    case "Interrupted":
+      return Effect.logInfo(
+        `the watch of ${problem.kind} broke off, next attempt in ${problem.retryIn} ms: ${problem.error.message}`
+      )
+    case "Unavailable":
+      return Effect.logWarning(`${problem.kind} cannot be read: ${problem.error.message}`)
+  }
+}
+
+const namespaceOf = (scope: Scope): string => (scope._tag === "Ref" ? scope.ref.namespace : scope.namespace)
+
+const isInScope = (scope: Scope, name: string): boolean => {
+  switch (scope._tag) {
+    case "Namespace":
+      return true
+    case "Run":
+      return name.startsWith(`${scope.run}-`) && /^[1-9][0-9]*$/.test(name.slice(scope.run.length + 1))
+    case "Ref":
+      return name === scope.ref.name
+  }
+}
+
+/** A pod that is written for the last time has no grace left: its DELETED cannot mean that it left the selector. */
+const isFinalWrite = (pod: Core.Pod): boolean =>
+  typeof pod.metadata.deletionTimestamp === "string" && pod.metadata.deletionGracePeriodSeconds === 0
+
+/** The labels by which it was found say what it belongs to, also after somebody took them off. */
+const withLabelsOf = (known: Core.Pod, live: Core.Pod): Core.Pod => ({
+  ...live,
+  metadata: { ...live.metadata, labels: { ...live.metadata.labels, ...known.metadata.labels } }
+})
+
+const isReadyFalse = (pod: Core.Pod | undefined): boolean =>
+  pod?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "False") ?? false
+
+/** Whether the pod's Node should be read: never yet, or something happened to the pod that the Node may explain. */
+const wantsNode = (before: Evidence.PodEvidence | undefined, after: Evidence.PodEvidence): boolean => {
+  if (after.pod.spec?.nodeName === undefined || after.pod.spec.nodeName === null) return false
+  if (after.node === undefined && Evidence.isUnended(after)) return true
+  return (
+    before?.disruptions.length !== after.disruptions.length ||
+    before.deletionRequestedAt !== after.deletionRequestedAt ||
+    before.presence !== after.presence ||
+    (isReadyFalse(after.pod) && !isReadyFalse(before.pod)) ||
+    (after.pod.status?.phase === "Failed" && before.pod.status?.phase !== "Failed")
+  )
+}
+
+/** Makes the program. In Kueue mode Workloads are watched too. */
+export const make = (
+  config: Pick<AdapterConfig, "kueue">,
+  options: Options = {}
+): Effect.Effect<Service, never, KubeApi.KubeApi | EvidenceStore.EvidenceStore> =>
+  Effect.gen(function* () {
+    const api = yield* KubeApi.KubeApi
+    const store = yield* EvidenceStore.EvidenceStore
+    const onProblem = options.onProblem ?? logProblem
+
+    const inputs = (scope: Scope): ReadonlyArray<Stream.Stream<Input, KubeError>> => {
+      const where = { namespace: namespaceOf(scope) }
+      const named =
+        scope._tag === "Ref" ? { ...where, fields: Selector.fields({ "metadata.name": scope.ref.name }) } : where
+      const started = {
+        ...where,
+        labels:
+          scope._tag === "Ref"
+            ? Selector.labels({ [JobSet.jobSetNameLabel]: scope.ref.name })
+            : Selector.labelExists(JobSet.jobSetNameLabel)
+      }
+      const follow = <K extends Kind>(
+        kind: K,
+        resource: Resource.Resource<Objects[K], "Namespaced">,
+        selection: KubeApi.In<"Namespaced"> & KubeApi.Selection
+      ): Stream.Stream<Input, KubeError> =>
+        Stream.map(
+          Follow.follow(api, resource, selection, options.follow),
+          (event) => ({ kind, event }) as unknown as Input
+        )
+      const unavailable = (of: "Workload" | "Event", error: KubeError): Stream.Stream<Input> =>
+        Stream.make({ kind: "Unavailable" as const, of, error })
+      const isUnserved = (error: KubeError): boolean => error._tag === "KubeNotFound" && error.subject === "type"
+
+      const workloads = Stream.catchAll(follow("Workload", Kueue.workloads, where), (error) =>
+        isUnserved(error)
+          ? Stream.catchAll(
+              follow("Workload", Resource.withVersion(Kueue.workloads, "v1beta1"), where),
+              (older): Stream.Stream<Input, KubeError> =>
+                isUnserved(older) ? unavailable("Workload", older) : Stream.fail(older)
+            )
+          : Stream.fail(error)
+      )
+      const events = Stream.catchAll(
+        follow("Event", Core.events, {
+          ...where,
+          fields: Selector.fields({
+            "involvedObject.kind": "TrainJob",
+            ...(scope._tag === "Ref" ? { "involvedObject.name": scope.ref.name } : {})
+          })
+        }),
+        (error): Stream.Stream<Input, KubeError> =>
+          error._tag === "KubeForbidden" || isUnserved(error) ? unavailable("Event", error) : Stream.fail(error)
+      )
+      return [
+        follow("TrainJob", Trainer.trainJobs, named),
+        follow("JobSet", JobSet.jobSets, named),
+        follow("Job", Batch.jobs, started),
+        follow("Pod", Core.pods, started),
+        ...(config.kueue === undefined ? [] : [workloads]),
+        events,
+        Stream.repeatEffect(Effect.as(Effect.sleep(tick), { kind: "Tick" as const }))
+      ]
+    }
+
+    const session = (scope: Scope): ((input: Input) => Effect.Effect<ReadonlyArray<Update.Update>, Failure>) => {
+      // Touched by one fiber only: inputs are handled one after another
+      const listed = new Set<string>()
+      const told = new Map<string, Update.Update>()
+      const unread = new Map<string, Set<string>>()
+      const missing = new Map<string, string>()
+      let nodesForbiddenUntil = 0
+      let ticks = 0
+      let isTelling = false
+      const needed: ReadonlyArray<string> = [
+        "TrainJob",
+        "JobSet",
+        "Job",
+        "Pod",
+        "Event",
+        ...(config.kueue === undefined ? [] : ["Workload"])
+      ]
+
+      const key = (name: string): EvidenceStore.Key => ({ namespace: namespaceOf(scope), name })
+
+      /** Reads Nodes and keeps what is seen. What fails is tried again at the next event of its pods, or tick. */
+      const readNodes = (
+        name: string,
+        nodes: ReadonlyArray<string>
+      ): Effect.Effect<void, EvidenceStore.EvidenceStoreError> =>
+        Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          if (nodes.length === 0 || now < nodesForbiddenUntil) return
+          const observations = yield* Effect.forEach(
+            nodes,
+            (node) =>
+              Effect.matchEffect(api.get(Core.nodes, { name: node }), {
+                onSuccess: (object): Effect.Effect<ReadonlyArray<Evidence.Observation>> =>
+                  Effect.map(Clock.currentTimeMillis, (at) => [{ _tag: "Node", name: node, node: object, at }]),
+                onFailure: (error): Effect.Effect<ReadonlyArray<Evidence.Observation>> => {
+                  if (error._tag === "KubeNotFound") {
+                    return Effect.map(Clock.currentTimeMillis, (at) => [
+                      { _tag: "Node", name: node, node: undefined, at }
+                    ])
+                  }
+                  const again = unread.get(name) ?? new Set<string>()
+                  unread.set(name, again.add(node))
+                  if (error._tag === "KubeForbidden") {
+                    const isNew = !missing.has("Node")
+                    nodesForbiddenUntil = now + forbiddenFor
+                    missing.set("Node", "Nodes may not be read (403): whether one was lost is not known.")
+                    return isNew
+                      ? Effect.as(onProblem({ _tag: "Unavailable", kind: "Node", error }), [])
+                      : Effect.succeed([])
+                  }
+                  return Effect.as(onProblem({ _tag: "Unavailable", kind: `Node/${node}`, error }), [])
+                }
+              }),
+            { concurrency }
+          )
+          const seen = observations.flat()
+          if (seen.length === 0) return
+          if (now >= nodesForbiddenUntil) missing.delete("Node")
+          yield* store.update(key(name), (evidence) => Evidence.foldAll(evidence, seen))
+        })
+
+      const keep = (
+        name: string,
+        observations: ReadonlyArray<ObjectObservation>
+      ): Effect.Effect<void, EvidenceStore.EvidenceStoreError> =>
+        Effect.gen(function* () {
+          let before: Evidence.Evidence | undefined
+          const after = yield* store.update(key(name), (evidence) => {
+            before = evidence
+            return Evidence.foldAll(evidence, observations)
+          })
+          const nodes = new Set<string>()
+          for (const observation of observations) {
+            if (observation._tag !== "Pod") continue
+            const { uid } = observation.object.metadata
+            const pod = after.pods[uid]
+            const node = pod?.pod.spec?.nodeName
+            if (pod !== undefined && node && wantsNode(before?.pods[uid], pod)) nodes.add(node)
+          }
+          yield* readNodes(name, [...nodes])
+        })
+
+      const tell = (name: string): Effect.Effect<ReadonlyArray<Update.Update>, EvidenceStore.EvidenceStoreError> =>
+        Effect.map(store.get(key(name)), (found) => {
+          if (found._tag === "None") return []
+          const evidence = found.value
+          const uids =
+            scope._tag === "Ref" && scope.ref.uid !== undefined ? [scope.ref.uid] : Object.keys(evidence.trainJobs)
+          return uids.flatMap((uid) => {
+            const made = Update.make(evidence, uid)
+            const update: Update.Update = { ...made, notes: [...made.notes, ...missing.values()] }
+            const last = told.get(uid)
+            if (last !== undefined && Update.equals(last, update)) return []
+            told.set(uid, update)
+            return [update]
+          })
+        })
+
+      /** Whether the pod still exists: then it only left the selector. What cannot be asked was not seen to be deleted. */
+      const confirm = (pod: Core.Pod, presence: "seen" | "inferred", at: number): Effect.Effect<ObjectObservation> =>
+        presence === "seen" && isFinalWrite(pod)
+          ? Effect.succeed(observe("Pod", pod, presence, at))
+          : Effect.match(api.get(Core.pods, { namespace: namespaceOf(scope), name: pod.metadata.name }), {
+              onSuccess: (live) =>
+                live.metadata.uid === pod.metadata.uid
+                  ? observe("Pod", withLabelsOf(pod, live), "present", at)
+                  : observe("Pod", pod, presence, at),
+              onFailure: (error) => observe("Pod", pod, error._tag === "KubeNotFound" ? presence : "inferred", at)
+            })
+
+      const deleted = (
+        kind: Kind,
+        objects: ReadonlyArray<Objects[Kind]>,
+        presence: "seen" | "inferred",
+        at: number
+      ): Effect.Effect<ReadonlyArray<ObjectObservation>> =>
+        // Events expire: that means nothing
+        kind === "Event"
+          ? Effect.succeed([])
+          : kind === "Pod"
+            ? Effect.forEach(objects, (pod) => confirm(pod as Core.Pod, presence, at), { concurrency })
+            : Effect.succeed(objects.map((object) => observe(kind, object, presence, at)))
+
+      /** What an earlier process kept as present and is not there any more. */
+      const vanished = (
+        kind: Kind,
+        live: ReadonlySet<string>
+      ): Effect.Effect<ReadonlyArray<Objects[Kind]>, EvidenceStore.EvidenceStoreError> =>
+        Effect.gen(function* () {
+          const result: Array<Objects[Kind]> = []
+          const take = <E extends { readonly presence: Evidence.Presence }>(
+            known: Readonly<Record<string, E>>,
+            object: (it: E) => Objects[Kind]
+          ): void => {
+            for (const [uid, it] of Object.entries(known)) {
+              if (it.presence === "present" && !live.has(uid)) result.push(object(it))
+            }
+          }
+          for (const { namespace, name } of yield* store.keys) {
+            if (namespace !== namespaceOf(scope) || !isInScope(scope, name)) continue
+            const found = yield* store.get({ namespace, name })
+            if (found._tag === "None") continue
+            const evidence = found.value
+            switch (kind) {
+              case "TrainJob":
+                take(evidence.trainJobs, (it) => it.trainJob)
+                break
+              case "JobSet":
+                take(evidence.jobSets, (it) => it.jobSet)
+                break
+              case "Job":
+                take(evidence.jobs, (it) => it.job)
+                break
+              case "Pod":
+                take(evidence.pods, (it) => it.pod)
+                break
+              case "Workload":
+                take(evidence.workloads, (it) => it.workload)
+                break
+              case "Event":
+                break
+            }
+          }
+          return result
+        })
+
+      const observations = (
+        kind: Kind,
+        event: Follow.FollowEvent<Objects[Kind]>
+      ): Effect.Effect<ReadonlyArray<ObjectObservation>, EvidenceStore.EvidenceStoreError> =>
+        Effect.gen(function* () {
+          const at = yield* Clock.currentTimeMillis
+          switch (event._tag) {
+            case "Snapshot": {
+              for (const object of event.undecodable) {
+                yield* onProblem({ _tag: "Undecodable", kind, name: object.name ?? "", issue: object.issue })
+              }
+              const unreadable = new Set(event.undecodable.map(({ name }) => name))
+              const live = new Set(event.objects.map(({ metadata }) => metadata.uid))
+              const earlier = listed.has(kind)
+                ? []
+                : (yield* vanished(kind, live)).filter(({ metadata }) => !unreadable.has(metadata.name))
+              const gone = yield* deleted(kind, [...event.deleted, ...earlier], "inferred", at)
+              return [...event.changed.map((object) => observe(kind, object, "present", at)), ...gone]
+            }
+            case "Applied":
+              return [observe(kind, event.object, "present", at)]
+            case "Deleted":
+              return yield* deleted(kind, [event.object], event.seen ? "seen" : "inferred", at)
+            case "Undecodable":
+              yield* onProblem({ _tag: "Undecodable", kind, name: event.object.name ?? "", issue: event.object.issue })
+              return []
+            case "Interrupted":
+              yield* onProblem({ _tag: "Interrupted", kind, error: event.error, retryIn: event.retryIn })
+              return []
+          }
+        })
+
+      const tellAll = Effect.gen(function* () {
+        const names = (yield* store.keys)
+          .filter((it) => it.namespace === namespaceOf(scope) && isInScope(scope, it.name))
+          .map(({ name }) => name)
+          .toSorted()
+        if (scope._tag === "Ref") {
+          const found = yield* store.get(key(scope.ref.name))
+          const known =
+            found._tag === "Some" &&
+            (scope.ref.uid === undefined
+              ? Object.keys(found.value.trainJobs).length > 0
+              : found.value.trainJobs[scope.ref.uid] !== undefined)
+          if (!known) {
+            return yield* new ErrNotFound({
+              kind: "TrainJob",
+              name: scope.ref.name,
+              namespace: scope.ref.namespace,
+              reason:
+                scope.ref.uid === undefined
+                  ? "it does not exist, and no evidence of it was kept"
+                  : `no TrainJob of that name with uid ${scope.ref.uid} exists, and no evidence of it was kept`
+            })
+          }
+        }
+        return (yield* Effect.forEach(names, tell)).flat()
+      })
+
+      return (input) =>
+        Effect.gen(function* () {
+          if (input.kind === "Tick") {
+            ticks += 1
+            if (ticks % ticksPerSweep === 0) {
+              for (const { name } of yield* store.sweep) unread.delete(name)
+            }
+            const waiting = [...unread]
+            unread.clear()
+            const updates: Array<Update.Update> = []
+            for (const [name, nodes] of waiting) {
+              const now = yield* Clock.currentTimeMillis
+              if (now < nodesForbiddenUntil) unread.set(name, nodes)
+              else {
+                yield* readNodes(name, [...nodes])
+                updates.push(...(isTelling ? yield* tell(name) : []))
+              }
+            }
+            return updates
+          }
+          const names = new Set<string>()
+          if (input.kind === "Unavailable") {
+            missing.set(
+              input.of,
+              input.of === "Event"
+                ? "Events cannot be read: they are missing as evidence."
+                : "Kueue's Workloads are not served: evictions and preemptions are not seen."
+            )
+            yield* onProblem({ _tag: "Unavailable", kind: input.of, error: input.error })
+            listed.add(input.of)
+          } else {
+            const groups = new Map<string, Array<ObjectObservation>>()
+            for (const observation of yield* observations(
+              input.kind,
+              input.event as Follow.FollowEvent<Objects[Kind]>
+            )) {
+              const name = Evidence.trainJobNameOf(observation)
+              if (name === undefined || !isInScope(scope, name)) continue
+              const group = groups.get(name)
+              if (group === undefined) groups.set(name, [observation])
+              else group.push(observation)
+            }
+            for (const [name, group] of groups) {
+              yield* keep(name, group)
+              names.add(name)
+            }
+            if (input.event._tag === "Snapshot") listed.add(input.kind)
+          }
+          if (!isTelling) {
+            // Before every type was listed once, what is not there yet may only not have been looked at
+            if (!needed.every((kind) => listed.has(kind))) return []
+            isTelling = true
+            return yield* tellAll
+          }
+          return (yield* Effect.forEach(names, tell)).flat()
+        })
+    }
+
+    return {
+      watch: (scope) =>
+        Stream.suspend(() =>
+          Stream.mergeAll(inputs(scope), { concurrency: "unbounded", bufferSize: 16 }).pipe(
+            Stream.mapConcatEffect(session(scope)),
+            Stream.withSpan("Watch.watch")
+          )
+        )
+    }
+  })

@@ -1,0 +1,957 @@
+/**
+ * What state a TrainJob is in and why, from kept evidence alone. Causes are never collapsed into "failed", and what was not
+ * seen is `Unknown`, never the application's fault.
+ *
+ * @module
+ */
+import { Schema } from "effect"
+import * as Batch from "../model/Batch.js"
+import type * as Core from "../model/Core.js"
+import { outOfServiceTaint } from "../model/Core.js"
+import * as Kueue from "../model/Kueue.js"
+import { type Condition, condition, controllerOf, trueCondition } from "../model/Meta.js"
+import * as Evidence from "./Evidence.js"
+import type * as Execution from "./Execution.js"
+
+/** The coarse state. `Unknown`: no TrainJob of that name was ever seen. */
+export const State = Schema.Literal("Pending", "Held", "Running", "Stopping", "Succeeded", "Failed", "Gone", "Unknown")
+/** See the schema of the same name. */
+export type State = typeof State.Type
+
+const cause = <const Tag extends string, Fields extends Schema.Struct.Fields>(tag: Tag, fields: Fields) =>
+  Schema.Struct({ _tag: Schema.Literal(tag), ...fields })
+
+/** Why. Each is told with the evidence that it rests on. */
+export const Cause = Schema.Union(
+  /** Capacity was taken away for other work. */
+  cause("Preempted", { by: Schema.Literal("kueue", "scheduler", "kubelet"), detail: Schema.String }),
+  /** The machine, its kubelet or its Node object is gone. Does not say that the processes are. */
+  cause("NodeLost", { node: Schema.String, detail: Schema.String }),
+  /** Somebody or something emptied a Node or a queue in order. */
+  cause("Drained", { by: Schema.String }),
+  /** Taken off its Node for another reason. `ownLimit`: it used more local storage than it was granted. */
+  cause("Evicted", { reason: Schema.String, ownLimit: Schema.Boolean }),
+  cause("OutOfMemory", { container: Schema.String, exitCode: Schema.Number }),
+  cause("DeadlineExceeded", { layer: Schema.Literal("TrainJob", "Job", "Pod", "Kueue") }),
+  cause("NoCapacity", { reason: Schema.String, detail: Schema.String }),
+  cause("ImagePull", { reason: Schema.String, detail: Schema.String }),
+  cause("Misconfigured", { reason: Schema.String, detail: Schema.String }),
+  /** The program ended by itself. `signal` is read off an exit code above 128 where the runtime does not tell it. */
+  cause("Application", {
+    container: Schema.String,
+    exitCode: Schema.Number,
+    signal: Schema.optional(Schema.Number)
+  }),
+  /** Somebody holds it: `spec.suspend`, or `spec.active` of the Workload. */
+  cause("Held", { by: Schema.Literal("suspend", "workload"), detail: Schema.String }),
+  /** Somebody deleted it. */
+  cause("Deleted", { object: Schema.String }),
+  cause("Unknown", { missing: Schema.Array(Schema.String) })
+)
+/** See the schema of the same name. */
+export type Cause = typeof Cause.Type
+
+/** One fact: which object said what, when. */
+export const Fact = Schema.Struct({
+  /** e.g. `Pod/run-1-node-0-0-abcde`. */
+  object: Schema.String,
+  /** e.g. `status.conditions[DisruptionTarget].reason`. */
+  field: Schema.String,
+  value: Schema.String,
+  /** RFC 3339, where the object tells one. */
+  time: Schema.optional(Schema.String),
+  /** Whether the object is there, its deletion was seen, or its absence was noticed after a gap. */
+  presence: Evidence.Presence
+})
+/** See the schema of the same name. */
+export type Fact = typeof Fact.Type
+
+/** The answer of `classify`. */
+export interface Verdict {
+  readonly uid: string | undefined
+  readonly state: State
+  readonly cause: Cause | undefined
+  /** The first terminal result; it stays when the TrainJob is deleted or run again by its controller. */
+  readonly outcome: "Succeeded" | "Failed" | undefined
+  /** The admission count of the execution that this is about; undefined before the first, and when none was injected. */
+  readonly execution: number | undefined
+  /** Which start of that execution, from 1; 0 before the first. */
+  readonly incarnation: number
+  readonly identity: "injected" | "inferred" | undefined
+  /** The same admission ran more than once, or something ran after the end. */
+  readonly repeated: boolean
+  /** A pod exists that has not ended. False proves nothing about processes: that is what `ceased` is for. */
+  readonly alive: boolean
+  readonly evidence: ReadonlyArray<Fact>
+  readonly notes: ReadonlyArray<string>
+}
+
+type Pod = Evidence.PodRecord
+type Explained = { readonly cause: Cause; readonly evidence: ReadonlyArray<Fact> }
+
+const fact = (
+  object: string,
+  field: string,
+  value: string,
+  time: string | null | undefined,
+  presence: Evidence.Presence
+): Fact => ({ object, field, value, presence, ...(time === null || time === undefined ? {} : { time }) })
+
+const conditionFact = (object: string, it: Condition, presence: Evidence.Presence): Fact =>
+  fact(
+    object,
+    `status.conditions[${it.type}]`,
+    [it.status, it.reason, it.message].filter((part) => part !== undefined && part !== null && part !== "").join(" "),
+    it.lastTransitionTime,
+    presence
+  )
+
+const podName = (pod: Pod): string => `Pod/${pod.name}`
+
+const imageReasons = new Set([
+  "ErrImagePull",
+  "ImagePullBackOff",
+  "InvalidImageName",
+  "ErrImageNeverPull",
+  "ImageInspectError",
+  "RegistryUnavailable",
+  "SignatureValidationFailed"
+])
+const configReasons = new Set([
+  "CreateContainerConfigError",
+  "CreateContainerError",
+  "PreCreateHookError",
+  "PreStartHookError",
+  "PostStartHookError",
+  "RunContainerError",
+  "CreatePodSandboxError",
+  "ConfigPodSandboxError"
+])
+
+/** Why a pod does not get going, if it says so. */
+const obstacle = (pod: Pod): Explained | undefined => {
+  const { presence } = pod.evidence
+  const scheduled = condition(pod.evidence.pod.status?.conditions, "PodScheduled")
+  if (pod.nodeName === undefined && scheduled?.status === "False" && scheduled.reason === "Unschedulable") {
+    return {
+      cause: { _tag: "NoCapacity", reason: "Unschedulable", detail: scheduled.message ?? "" },
+      evidence: [conditionFact(podName(pod), scheduled, presence)]
+    }
+  }
+  for (const { name, status } of Evidence.containersOf(pod.evidence.pod)) {
+    const reason = status?.state?.waiting?.reason ?? ""
+    const detail = status?.state?.waiting?.message ?? ""
+    const tag = imageReasons.has(reason) ? "ImagePull" : configReasons.has(reason) ? "Misconfigured" : undefined
+    if (tag !== undefined) {
+      return {
+        cause: { _tag: tag, reason, detail },
+        evidence: [
+          fact(
+            podName(pod),
+            `status.containerStatuses[${name}].state.waiting`,
+            detail === "" ? reason : `${reason} ${detail}`,
+            undefined,
+            presence
+          )
+        ]
+      }
+    }
+  }
+  return undefined
+}
+
+/** Something that ended, or began to end, a pod. Lower ranks win among incidents of one second. */
+interface Incident extends Explained {
+  readonly time: number
+  readonly rank: number
+  readonly pod: Pod
+}
+
+interface NodeTrouble {
+  readonly time: number
+  readonly detail: string
+  readonly fact: Fact
+}
+
+const nodeFact = (name: string, field: string, value: string, time: string | undefined): Fact =>
+  fact(`Node/${name}`, field, value, time, "present")
+
+/** The first sign that the pod's Node was lost while the pod was bound to it. */
+const nodeTrouble = (evidence: Evidence.Evidence, pod: Pod): NodeTrouble | undefined => {
+  const name = pod.nodeName
+  if (name === undefined) return undefined
+  const created = Evidence.millis(pod.creationTimestamp) ?? 0
+  const until = pod.evidence.goneAt ?? Number.POSITIVE_INFINITY
+  const troubles = (evidence.nodes[name] ?? []).flatMap((sighting): ReadonlyArray<NodeTrouble> => {
+    if (sighting.at < created) return []
+    if (sighting.uid === undefined) {
+      return [
+        {
+          time: sighting.at,
+          detail: "the Node object was deleted",
+          fact: fact(`Node/${name}`, "metadata.uid", "no such Node", undefined, "inferred")
+        }
+      ]
+    }
+    const recorded = pod.evidence.node?.uid
+    if (recorded !== undefined && sighting.uid !== recorded) {
+      return [
+        {
+          time: sighting.at,
+          detail: "the Node object was replaced",
+          fact: nodeFact(name, "metadata.uid", `${recorded} then ${sighting.uid}`, undefined)
+        }
+      ]
+    }
+    const since = Evidence.millis(sighting.ready?.lastTransitionTime) ?? sighting.at
+    // After the pod was gone its Node's state says nothing about it
+    if (sighting.ready !== undefined && sighting.ready.status !== "True" && since <= until) {
+      return [
+        {
+          time: Math.max(since, created),
+          detail: `the Node was not ready (${sighting.ready.reason ?? sighting.ready.status})`,
+          fact: conditionFact(`Node/${name}`, sighting.ready, "present")
+        }
+      ]
+    }
+    return []
+  })
+  return troubles.reduce<NodeTrouble | undefined>(
+    (first, it) => (first === undefined || it.time < first.time ? it : first),
+    undefined
+  )
+}
+
+const lossTaints = new Set([
+  "node.kubernetes.io/unreachable",
+  "node.kubernetes.io/not-ready",
+  outOfServiceTaint,
+  "node.cloudprovider.kubernetes.io/shutdown"
+])
+
+/** The taint manager does not name the taint: the Node does. */
+const taintCause = (evidence: Evidence.Evidence, pod: Pod, disruption: Condition): Explained => {
+  const name = pod.nodeName ?? ""
+  const trouble = nodeTrouble(evidence, pod)
+  const own = conditionFact(podName(pod), disruption, pod.evidence.presence)
+  if (trouble !== undefined) {
+    return { cause: { _tag: "NodeLost", node: name, detail: trouble.detail }, evidence: [own, trouble.fact] }
+  }
+  const created = Evidence.millis(pod.creationTimestamp) ?? 0
+  for (const { at, taints } of evidence.nodes[name] ?? []) {
+    if (at < created) continue
+    const taint = taints.find((it) => it.effect === "NoExecute")
+    if (taint === undefined) continue
+    const evidenceOfTaint = nodeFact(name, "spec.taints", `${taint.key}:${taint.effect}`, taint.timeAdded ?? undefined)
+    // On a Ready Node the out-of-service taint evicts like any other
+    return lossTaints.has(taint.key) && taint.key !== outOfServiceTaint
+      ? { cause: { _tag: "NodeLost", node: name, detail: `taint ${taint.key}` }, evidence: [own, evidenceOfTaint] }
+      : { cause: { _tag: "Drained", by: `taint ${taint.key}` }, evidence: [own, evidenceOfTaint] }
+  }
+  return { cause: { _tag: "Evicted", reason: "a NoExecute taint that was not seen", ownLimit: false }, evidence: [own] }
+}
+
+const disruptionCause = (evidence: Evidence.Evidence, pod: Pod, disruption: Condition): Explained => {
+  const own = [conditionFact(podName(pod), disruption, pod.evidence.presence)]
+  const detail = disruption.message ?? ""
+  switch (disruption.reason) {
+    case "PreemptionByScheduler":
+      return { cause: { _tag: "Preempted", by: "scheduler", detail }, evidence: own }
+    case "DeletionByTaintManager":
+      return taintCause(evidence, pod, disruption)
+    case "DeletionByPodGC":
+      return { cause: { _tag: "NodeLost", node: pod.nodeName ?? "", detail }, evidence: own }
+    case "EvictionByEvictionAPI":
+      return { cause: { _tag: "Drained", by: "the eviction API" }, evidence: own }
+    default: {
+      const reason = pod.evidence.pod.status?.reason ?? undefined
+      const explained = reason === undefined ? undefined : statusCause(pod, reason, true)
+      return explained === undefined
+        ? {
+            cause: { _tag: "Evicted", reason: disruption.reason ?? "DisruptionTarget", ownLimit: false },
+            evidence: own
+          }
+        : { cause: explained.cause, evidence: [...own, ...explained.evidence] }
+    }
+  }
+}
+
+/** What the kubelet wrote into `status.reason`. */
+const statusCause = (pod: Pod, reason: string, disrupted: boolean): Explained | undefined => {
+  const message = pod.evidence.pod.status?.message ?? ""
+  const evidence = [
+    fact(
+      podName(pod),
+      "status.reason",
+      message === "" ? reason : `${reason} ${message}`,
+      undefined,
+      pod.evidence.presence
+    )
+  ]
+  if (reason === "DeadlineExceeded") return { cause: { _tag: "DeadlineExceeded", layer: "Pod" }, evidence }
+  if (reason === "Preempting") return { cause: { _tag: "Preempted", by: "kubelet", detail: message }, evidence }
+  if (reason === "NodeLost") return { cause: { _tag: "NodeLost", node: pod.nodeName ?? "", detail: message }, evidence }
+  if (reason === "Terminated" || reason === "NodeShutdown" || reason === "Shutdown") {
+    return { cause: { _tag: "Drained", by: "a shutdown of the Node" }, evidence }
+  }
+  // Over its own storage limit it is evicted without DisruptionTarget
+  if (reason === "Evicted") return { cause: { _tag: "Evicted", reason: message, ownLimit: !disrupted }, evidence }
+  if (reason.startsWith("OutOf") || reason === "NodeAffinity") {
+    return { cause: { _tag: "NoCapacity", reason, detail: message }, evidence }
+  }
+  if (reason === "UnexpectedAdmissionError" || reason === "PodOSNotSupported" || reason === "InvalidNodeInfo") {
+    return { cause: { _tag: "Evicted", reason: message === "" ? reason : message, ownLimit: false }, evidence }
+  }
+  return undefined
+}
+
+const isFinished = (phase: string | undefined): boolean => phase === "Succeeded" || phase === "Failed"
+
+/** The latest real ending of each container that was not started again. */
+const lastEndings = (pod: Pod): ReadonlyArray<Evidence.Ending> => {
+  const statuses = new Map(Evidence.containersOf(pod.evidence.pod).map((it) => [it.name, it.status] as const))
+  const last = new Map<string, Evidence.Ending>()
+  for (const ending of pod.evidence.endings) last.set(ending.container, ending)
+  return [...last.values()].filter((ending) => {
+    const status = statuses.get(ending.container)
+    const running = status?.state?.running !== undefined && status.state.running !== null
+    return !(running && (status.restartCount ?? 0) > ending.restartCount)
+  })
+}
+
+const signalOf = ({ signal, exitCode }: Core.Terminated): number | undefined =>
+  signal !== undefined && signal !== null && signal > 0
+    ? signal
+    : exitCode > 128 && exitCode < 160
+      ? exitCode - 128
+      : undefined
+
+const endingFact = (pod: Pod, ending: Evidence.Ending): Fact =>
+  fact(
+    podName(pod),
+    `${ending.role === "main" ? "status.containerStatuses" : "status.initContainerStatuses"}[${ending.container}].state.terminated`,
+    `exitCode ${ending.terminated.exitCode}${ending.terminated.reason ? ` ${ending.terminated.reason}` : ""}`,
+    ending.terminated.finishedAt,
+    pod.evidence.presence
+  )
+
+const deletionFact = (pod: Pod): Fact =>
+  pod.evidence.deletionRequestedAt === undefined
+    ? fact(podName(pod), "metadata.deletionTimestamp", "deleted", undefined, pod.evidence.presence)
+    : fact(
+        podName(pod),
+        "metadata.deletionTimestamp",
+        "deletion requested",
+        pod.evidence.deletionRequestedAt,
+        pod.evidence.presence
+      )
+
+type PodEnd =
+  | { readonly _tag: "None" }
+  | { readonly _tag: "Incident"; readonly incident: Incident }
+  /** It ended and nobody saw how. */
+  | { readonly _tag: "Unseen"; readonly missing: string; readonly evidence: ReadonlyArray<Fact> }
+
+const incident = (pod: Pod, time: number, rank: number, explained: Explained): PodEnd => ({
+  _tag: "Incident",
+  incident: { ...explained, time, rank, pod }
+})
+
+const epoch = (time: string | null | undefined): number | undefined => {
+  const value = Evidence.millis(time)
+  // StartError carries startedAt 1970; a zero time is no time
+  return value === undefined || value <= 0 ? undefined : value
+}
+
+const endOf = (evidence: Evidence.Evidence, pod: Pod): PodEnd => {
+  const { evidence: own } = pod
+  const endings = lastEndings(pod).filter(({ role }) => role !== "sidecar")
+  const failing = endings
+    .filter(({ terminated }) => terminated.exitCode !== 0)
+    .sort((a, b) => (epoch(a.terminated.finishedAt) ?? 0) - (epoch(b.terminated.finishedAt) ?? 0))[0]
+  const ended = isFinished(pod.phase) || pod.gone
+  const exit = failing ?? endings.find(({ role }) => role === "main")
+  const exitAt = epoch(exit?.terminated.finishedAt)
+  const deletionAt = Evidence.millis(own.deletionRequestedAt)
+  const reason = own.pod.status?.reason ?? undefined
+  const failedAt = exitAt ?? epoch(condition(own.pod.status?.conditions, "Ready")?.lastTransitionTime) ?? own.seenAt
+  if (reason === "DeadlineExceeded") {
+    const explained = statusCause(pod, reason, false)
+    if (explained !== undefined) return incident(pod, Math.min(failedAt, deletionAt ?? failedAt), 0, explained)
+  }
+  if (pod.phase === "Succeeded" && own.disruptions.length === 0 && failing === undefined) return { _tag: "None" }
+
+  const disruption = own.disruptions[0]
+  const disruptedAt = Evidence.millis(disruption?.lastTransitionTime)
+  // PodGC marks pods that ended long ago: a condition later than the exit explains nothing
+  if (disruption !== undefined && (exitAt === undefined || disruptedAt === undefined || disruptedAt <= exitAt)) {
+    if (!(pod.phase === "Succeeded" && exitAt === undefined)) {
+      const trouble = disruption.reason === "DeletionByTaintManager" ? nodeTrouble(evidence, pod) : undefined
+      const explained = disruptionCause(evidence, pod, disruption)
+      const at = disruptedAt ?? own.seenAt
+      return incident(pod, Math.min(at, trouble?.time ?? at), 1, explained)
+    }
+  }
+  if (reason !== undefined && pod.phase === "Failed") {
+    const explained = statusCause(pod, reason, own.disruptions.length > 0)
+    if (explained !== undefined) return incident(pod, failedAt, 2, explained)
+  }
+  const trouble = exit === undefined ? nodeTrouble(evidence, pod) : undefined
+  if (trouble !== undefined) {
+    return incident(pod, trouble.time, 3, {
+      cause: { _tag: "NodeLost", node: pod.nodeName ?? "", detail: trouble.detail },
+      evidence: [trouble.fact, ...(ended ? [deletionFact(pod)] : [])]
+    })
+  }
+  if (failing !== undefined) {
+    const { terminated } = failing
+    const at = exitAt ?? own.seenAt
+    const facts = [endingFact(pod, failing)]
+    if (terminated.reason === "OOMKilled") {
+      return incident(pod, at, 4, {
+        cause: { _tag: "OutOfMemory", container: failing.container, exitCode: terminated.exitCode },
+        evidence: facts
+      })
+    }
+    const first =
+      failing.beforeDeletion || deletionAt === undefined || (own.deletionIsExact === true && at < deletionAt)
+    if (first && (terminated.reason === "StartError" || terminated.reason === "ContainerCannotRun")) {
+      return incident(pod, at, 5, {
+        cause: { _tag: "Misconfigured", reason: terminated.reason, detail: terminated.message ?? "" },
+        evidence: facts
+      })
+    }
+    if (first) {
+      const signal = signalOf(terminated)
+      return incident(pod, at, 6, {
+        cause: {
+          _tag: "Application",
+          container: failing.container,
+          exitCode: terminated.exitCode,
+          ...(signal === undefined ? {} : { signal })
+        },
+        evidence: facts
+      })
+    }
+    if (own.deletionIsExact !== true) {
+      return {
+        _tag: "Unseen",
+        missing: `whether ${podName(pod)} was deleted before or after it ended`,
+        evidence: [...facts, deletionFact(pod)]
+      }
+    }
+  }
+  if (pod.phase === "Succeeded") return { _tag: "None" }
+  const blocked = obstacle(pod)
+  if (blocked !== undefined && ended && deletionAt === undefined) return incident(pod, own.seenAt, 5, blocked)
+  if (deletionAt !== undefined || own.presence === "seen") {
+    return incident(pod, deletionAt ?? own.goneAt ?? own.seenAt, 7, {
+      cause: { _tag: "Deleted", object: podName(pod) },
+      evidence: [deletionFact(pod), ...(failing === undefined ? [] : [endingFact(pod, failing)])]
+    })
+  }
+  if (!ended) return { _tag: "None" }
+  return {
+    _tag: "Unseen",
+    missing: own.presence === "inferred" ? `how ${podName(pod)} ended` : `why ${podName(pod)} failed`,
+    evidence: [
+      own.presence === "inferred"
+        ? fact(podName(pod), "status.phase", pod.phase ?? "", undefined, own.presence)
+        : fact(podName(pod), "status.phase", pod.phase ?? "", undefined, own.presence)
+    ]
+  }
+}
+
+const kueueCause = (reason: string, message: string): Cause => {
+  switch (reason) {
+    case "Preempted":
+      return { _tag: "Preempted", by: "kueue", detail: message }
+    case "PodsReadyTimeout":
+    case "DeactivatedDueToRequeuingLimitExceeded":
+      return { _tag: "NoCapacity", reason, detail: message }
+    case "ClusterQueueStopped":
+    case "LocalQueueStopped":
+      return { _tag: "Drained", by: message === "" ? reason : message }
+    case "NodeFailures":
+      return { _tag: "NodeLost", node: "", detail: message }
+    case "DeactivatedDueToMaximumExecutionTimeExceeded":
+      return { _tag: "DeadlineExceeded", layer: "Kueue" }
+    case "Deactivated":
+    case "DeactivatedDueToAdmissionCheck":
+      return { _tag: "Held", by: "workload", detail: message }
+    default:
+      return { _tag: "Evicted", reason: message === "" ? reason : `${reason}: ${message}`, ownLimit: false }
+  }
+}
+
+/** Reads Kueue's words in a `Stopped` event of a TrainJob whose Workload is not there any more. */
+const stoppedCause = (message: string): Cause => {
+  if (message.startsWith("Preempted to accommodate")) return { _tag: "Preempted", by: "kueue", detail: message }
+  if (message.startsWith("The workload is deactivated due to exceeding the maximum execution time")) {
+    return { _tag: "DeadlineExceeded", layer: "Kueue" }
+  }
+  if (message.startsWith("The workload is deactivated")) return { _tag: "Held", by: "workload", detail: message }
+  if (message.includes("Queue is stopped")) return { _tag: "Drained", by: message }
+  return { _tag: "Evicted", reason: message, ownLimit: false }
+}
+
+/** When a pod was stopped, as far as known: asked to go, ended, or found missing. */
+const stoppedAt = (pod: Pod): number => {
+  const exits = pod.evidence.endings.flatMap(({ terminated }) => epoch(terminated.finishedAt) ?? [])
+  return Math.min(
+    Evidence.millis(pod.evidence.deletionRequestedAt) ?? Number.POSITIVE_INFINITY,
+    isFinished(pod.phase) && exits.length > 0 ? Math.max(...exits) : Number.POSITIVE_INFINITY,
+    pod.evidence.goneAt ?? Number.POSITIVE_INFINITY
+  )
+}
+
+// Conditions and creation times are whole seconds of different clocks
+const skew = 1000
+
+interface Interruption extends Explained {
+  readonly time: number
+}
+
+/** Evictions of the Workload that hit these pods: an eviction of a mere reservation ended no execution. */
+const interruptions = (
+  evidence: Evidence.Evidence,
+  uid: string | undefined,
+  pods: ReadonlyArray<Pod>
+): ReadonlyArray<Interruption> => {
+  if (pods.length === 0) return []
+  const started = Math.min(...pods.map((pod) => Evidence.millis(pod.creationTimestamp) ?? 0))
+  const stopped = Math.max(...pods.map(stoppedAt))
+  return workloadsOf(evidence, uid).flatMap(({ workload, evictions, presence }) =>
+    evictions.flatMap((it): ReadonlyArray<Interruption> => {
+      const at = Evidence.millis(it.at)
+      const [from, to] = at === undefined ? [it.after ?? Number.POSITIVE_INFINITY, it.noticedAt] : [at, at]
+      if (to < started - skew || from > stopped + skew || from === Number.POSITIVE_INFINITY) return []
+      const name = `Workload/${workload.metadata.name}`
+      const text = it.message === undefined ? it.reason : `${it.reason} ${it.message}`
+      return [
+        {
+          time: at ?? Math.max(from, started),
+          cause: kueueCause(it.reason, it.message ?? ""),
+          evidence: [
+            at === undefined
+              ? fact(name, "status.schedulingStats.evictions", text, undefined, presence)
+              : fact(name, "status.conditions[Evicted]", text, it.at, presence)
+          ]
+        }
+      ]
+    })
+  )
+}
+
+const workloadsOf = (evidence: Evidence.Evidence, uid: string | undefined): ReadonlyArray<Evidence.WorkloadEvidence> =>
+  Object.values(evidence.workloads)
+    .filter(({ workload }) => {
+      const owner = controllerOf(workload.metadata)?.uid ?? workload.metadata.labels?.[Kueue.jobUidLabel]
+      return uid === undefined || owner === undefined || owner === uid
+    })
+    .sort(
+      (a, b) =>
+        Number(a.presence === "present") - Number(b.presence === "present") ||
+        (Evidence.millis(a.workload.metadata.creationTimestamp) ?? 0) -
+          (Evidence.millis(b.workload.metadata.creationTimestamp) ?? 0)
+    )
+
+/** The events with which Kueue stopped these pods, when their Workload took its record with it. */
+const stopEvents = (evidence: Evidence.Evidence, uid: string, pods: ReadonlyArray<Pod>): Interruption | undefined => {
+  const started = Math.min(...pods.map((pod) => Evidence.millis(pod.creationTimestamp) ?? 0))
+  const stopped = Math.max(...pods.map(stoppedAt))
+  const event = evidence.events.find(
+    (it) =>
+      it.kind === "TrainJob" &&
+      (it.reason === "Stopped" || it.reason === "DeletedWorkload") &&
+      (it.regardingUid === undefined || it.regardingUid === uid) &&
+      (Evidence.millis(it.at) ?? 0) >= started - skew &&
+      // events come late, and are repeated
+      (Evidence.millis(it.firstAt) ?? 0) <= stopped + 10 * skew
+  )
+  if (event === undefined) return undefined
+  return {
+    time: Evidence.millis(event.firstAt ?? event.at) ?? 0,
+    cause: stoppedCause(event.message ?? event.reason),
+    evidence: [
+      fact(
+        `Event/TrainJob ${event.name}`,
+        "reason",
+        `${event.reason} ${event.message ?? ""}`.trim(),
+        event.at,
+        "present"
+      )
+    ]
+  }
+}
+
+/** The newest pod of each rank that something happened to, else its newest pod. */
+const endsByRank = (evidence: Evidence.Evidence, pods: ReadonlyArray<Pod>): ReadonlyArray<PodEnd> => {
+  const ranks = new Map<string, PodEnd>()
+  for (const pod of pods) {
+    const index = pod.labels[Batch.completionIndexLabel]
+    const key = index === undefined ? pod.uid : `${pod.labels[Batch.jobNameLabel] ?? ""}/${index}`
+    const end = endOf(evidence, pod)
+    if (end._tag !== "None" || !ranks.has(key)) ranks.set(key, end)
+  }
+  return [...ranks.values()]
+}
+
+const byTime = (a: Incident, b: Incident): number =>
+  Math.floor(a.time / 1000) - Math.floor(b.time / 1000) ||
+  a.rank - b.rank ||
+  a.time - b.time ||
+  (a.pod.uid < b.pod.uid ? -1 : 1)
+
+interface Subject {
+  readonly trainJob: Evidence.TrainJobEvidence
+  readonly execution: Execution.Execution<Pod> | undefined
+  readonly incarnation: Execution.Incarnation<Pod> | undefined
+  readonly all: Execution.Executions<Pod>
+}
+
+const jobsOf = (evidence: Evidence.Evidence, subject: Subject): ReadonlyArray<Evidence.JobEvidence> =>
+  (subject.incarnation?.runs ?? []).flatMap(({ jobUid }) => evidence.jobs[jobUid] ?? [])
+
+const unknown = (missing: ReadonlyArray<string>, evidence: ReadonlyArray<Fact> = []): Explained => ({
+  cause: { _tag: "Unknown", missing },
+  evidence
+})
+
+/** Why the execution ended or is ending; the precedence of the kinds of evidence is the order here. */
+const causeOfEnd = (evidence: Evidence.Evidence, subject: Subject): Explained => {
+  const { trainJob, incarnation, execution, all } = subject
+  const uid = trainJob.trainJob.metadata.uid
+  const self = `TrainJob/${evidence.name}`
+  const { terminal } = trainJob
+  if (terminal?.type === "Failed" && terminal.reason === "DeadlineExceeded") {
+    return {
+      cause: { _tag: "DeadlineExceeded", layer: "TrainJob" },
+      evidence: [conditionFact(self, terminal, trainJob.presence)]
+    }
+  }
+  if (terminal?.type === "Failed" && terminal.reason === "TrainingRuntimeNotSupported") {
+    return {
+      cause: { _tag: "Misconfigured", reason: terminal.reason, detail: terminal.message ?? "" },
+      evidence: [conditionFact(self, terminal, trainJob.presence)]
+    }
+  }
+  for (const { job, presence } of jobsOf(evidence, subject)) {
+    for (const type of ["FailureTarget", "Failed"]) {
+      const found = trueCondition(job.status?.conditions, type)
+      if (found?.reason === "DeadlineExceeded") {
+        return {
+          cause: { _tag: "DeadlineExceeded", layer: "Job" },
+          evidence: [conditionFact(`Job/${job.metadata.name}`, found, presence)]
+        }
+      }
+    }
+  }
+  if (incarnation === undefined || execution === undefined) {
+    return unknown([`no pod of ${self} was seen`])
+  }
+
+  const ends = endsByRank(evidence, incarnation.pods)
+  const incidents = ends.flatMap((end) => (end._tag === "Incident" ? [end.incident] : [])).sort(byTime)
+  const unseen = ends.flatMap((end) => (end._tag === "Unseen" ? [end] : []))
+  const first = incidents[0]
+  const deadline = incidents.find((it) => it.cause._tag === "DeadlineExceeded")
+  if (deadline !== undefined) return deadline
+
+  const interruption = [
+    ...interruptions(evidence, uid, incarnation.pods),
+    ...[stopEvents(evidence, uid, incarnation.pods)].flatMap((it) => it ?? [])
+  ].sort((a, b) => a.time - b.time)[0]
+  // A rank that had failed before the eviction failed by itself
+  if (interruption !== undefined && (first === undefined || first.rank > 6 || first.time >= interruption.time - skew)) {
+    return interruption
+  }
+  if (first !== undefined && first.rank < 6) return first
+
+  const { missing } = Evidence.gaps(evidence, all, execution, incarnation, uid)
+  const gaps = [...unseen.map((it) => it.missing), ...missing.map((rank) => `any pod of ${rank}`)]
+  if (gaps.length > 0) {
+    return unknown(gaps, [...unseen.flatMap((it) => it.evidence), ...(first?.evidence ?? [])])
+  }
+  if (first === undefined) return unknown([`why ${self} ended: every pod that was seen ended well`])
+  // The whole TrainJob was deleted or stopped: its pods went with it
+  if (first.rank === 7) {
+    const deleted = deletion(evidence, trainJob)
+    if (deleted !== undefined) return deleted
+  }
+  return first
+}
+
+const deletion = (evidence: Evidence.Evidence, trainJob: Evidence.TrainJobEvidence): Explained | undefined => {
+  const self = `TrainJob/${evidence.name}`
+  const { deletionTimestamp } = trainJob.trainJob.metadata
+  const requested = deletionTimestamp !== undefined && deletionTimestamp !== null
+  if (trainJob.presence === "present" && !requested) return undefined
+  return {
+    cause: { _tag: "Deleted", object: self },
+    evidence: [
+      fact(
+        self,
+        requested ? "metadata.deletionTimestamp" : "metadata.uid",
+        trainJob.presence === "present" ? "deletion requested" : "no longer exists",
+        deletionTimestamp,
+        trainJob.presence
+      )
+    ]
+  }
+}
+
+const select = (evidence: Evidence.Evidence, trainJob: Evidence.TrainJobEvidence): Subject => {
+  const all = Evidence.executions(evidence, trainJob.trainJob.metadata.uid)
+  const end = Evidence.millis(trainJob.terminal?.lastTransitionTime)
+  if (end !== undefined) {
+    // What was started after the end is another incarnation: the result is not about it
+    for (const execution of [...all.all].reverse()) {
+      const incarnation = execution.incarnations.findLast(({ pods }) =>
+        pods.some((pod) => (Evidence.millis(pod.creationTimestamp) ?? 0) <= end)
+      )
+      if (incarnation !== undefined) return { trainJob, all, execution, incarnation }
+    }
+  }
+  return { trainJob, all, execution: all.last, incarnation: all.last?.newest }
+}
+
+const isStarted = (pod: Pod): boolean =>
+  pod.phase === "Running" ||
+  Evidence.containersOf(pod.evidence.pod).some(
+    ({ role, status }) => role === "main" && status?.state?.running !== undefined && status.state.running !== null
+  )
+
+type Located = { readonly state: State } & { readonly [K in keyof Explained]: Explained[K] | undefined }
+
+const located = (state: State, explained?: Explained, evidence: ReadonlyArray<Fact> = []): Located => ({
+  state,
+  cause: explained?.cause,
+  evidence: [...evidence, ...(explained?.evidence ?? [])]
+})
+
+/** A suspended TrainJob that has not ended. */
+const suspendedState = (evidence: Evidence.Evidence, subject: Subject, alive: boolean): Located => {
+  const { trainJob, incarnation } = subject
+  const { uid } = trainJob.trainJob.metadata
+  const self = `TrainJob/${evidence.name}`
+  const suspension = trainJob.suspensions.findLast(({ status }) => status === "True")
+  const suspended =
+    suspension === undefined
+      ? fact(self, "spec.suspend", "true", undefined, trainJob.presence)
+      : conditionFact(self, suspension, trainJob.presence)
+  const stopped = interruptions(evidence, uid, incarnation?.pods ?? []).at(-1)
+  const current = workloadsOf(evidence, uid).findLast(({ presence }) => presence === "present")
+  if (current === undefined) {
+    const told = incarnation === undefined ? undefined : (stopped ?? stopEvents(evidence, uid, incarnation.pods))
+    if (told !== undefined) return located(alive ? "Stopping" : "Pending", told, [suspended])
+    const queue = trainJob.trainJob.metadata.labels?.[Kueue.queueNameLabel]
+    if (queue !== undefined && incarnation === undefined) {
+      return located("Pending", undefined, [
+        suspended,
+        fact(self, `metadata.labels[${Kueue.queueNameLabel}]`, queue, undefined, trainJob.presence)
+      ])
+    }
+    if (queue !== undefined) {
+      return located(alive ? "Stopping" : "Held", unknown([`the Workload of ${self}, which tells who stopped it`]), [
+        suspended
+      ])
+    }
+    return located(alive ? "Stopping" : "Held", {
+      cause: { _tag: "Held", by: "suspend", detail: "spec.suspend is true" },
+      evidence: [suspended]
+    })
+  }
+  const { workload } = current
+  const name = `Workload/${workload.metadata.name}`
+  if (workload.spec?.active === false) {
+    const evicted = trueCondition(workload.status?.conditions, "Evicted")
+    const reason = evicted?.reason ?? "Deactivated"
+    return located(alive ? "Stopping" : "Held", {
+      cause: reason.startsWith("Deactivated")
+        ? kueueCause(reason, evicted?.message ?? "")
+        : { _tag: "Held", by: "workload", detail: evicted?.message ?? "" },
+      evidence: [
+        fact(name, "spec.active", "false", undefined, current.presence),
+        ...(evicted === undefined ? [] : [conditionFact(name, evicted, current.presence)])
+      ]
+    })
+  }
+  if (stopped !== undefined) return located(alive ? "Stopping" : "Pending", stopped)
+  if (alive)
+    return located("Stopping", unknown([`who suspended ${self}: its Workload is active and was not evicted`]), [
+      suspended
+    ])
+  const quota = condition(workload.status?.conditions, "QuotaReserved")
+  if (quota?.status === "False") {
+    const misconfigured = quota.reason === "Misconfigured" || quota.reason === "NoMatchingFlavor"
+    return located("Pending", {
+      cause: {
+        _tag: misconfigured ? "Misconfigured" : "NoCapacity",
+        reason: quota.reason ?? "",
+        detail: quota.message ?? ""
+      },
+      evidence: [conditionFact(name, quota, current.presence)]
+    })
+  }
+  const waiting = workload.status?.admissionChecks?.find(({ state }) => state !== "Ready")
+  return located(
+    "Pending",
+    undefined,
+    waiting === undefined
+      ? []
+      : [fact(name, `status.admissionChecks[${waiting.name}].state`, waiting.state, undefined, current.presence)]
+  )
+}
+
+const rankOf = (pod: Pod): string =>
+  `${pod.labels[Batch.jobNameLabel] ?? ""}/${pod.labels[Batch.completionIndexLabel] ?? pod.uid}`
+
+/** Whether the execution is on its way to an end that the TrainJob does not tell yet. */
+const isEnding = (evidence: Evidence.Evidence, subject: Subject): boolean => {
+  const { incarnation } = subject
+  if (incarnation === undefined) return false
+  const jobs = jobsOf(evidence, subject)
+  if (
+    jobs.some(({ job }) =>
+      ["FailureTarget", "Failed", "SuccessCriteriaMet"].some(
+        (type) => trueCondition(job.status?.conditions, type) !== undefined
+      )
+    )
+  ) {
+    return true
+  }
+  const jobSet = evidence.jobSets[incarnation.jobSetUid]
+  if (trueCondition(jobSet?.jobSet.status?.conditions, "Failed") !== undefined) return true
+  if (incarnation.pods.every((pod) => pod.gone || isFinished(pod.phase))) return true
+  // A Job that replaces pods goes on after it lost one
+  if (jobs.some(({ job }) => (job.spec?.backoffLimit ?? 0) > 0)) return false
+  const newest = new Map(incarnation.pods.map((pod) => [rankOf(pod), pod] as const))
+  return [...newest.values()].some(
+    (pod) =>
+      pod.phase !== "Succeeded" &&
+      (pod.gone || pod.phase === "Failed" || pod.evidence.deletionRequestedAt !== undefined)
+  )
+}
+
+const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => {
+  const { trainJob, incarnation } = subject
+  const self = `TrainJob/${evidence.name}`
+  const started = incarnation?.pods.filter((pod) => !pod.gone && !isFinished(pod.phase)) ?? []
+  if (incarnation === undefined || (started.length === 0 && subject.execution?.over === true && isResumed(subject))) {
+    const refused = evidence.events.findLast(
+      (it) => it.reason === "TrainJobResourcesCreationFailed" && it.regardingUid === trainJob.trainJob.metadata.uid
+    )
+    const hasJobSet = Object.values(evidence.jobSets).some(
+      ({ jobSet, presence }) =>
+        presence === "present" && controllerOf(jobSet.metadata)?.uid === trainJob.trainJob.metadata.uid
+    )
+    return refused === undefined || hasJobSet
+      ? located("Pending")
+      : located("Pending", {
+          cause: { _tag: "Misconfigured", reason: refused.reason, detail: refused.message ?? "" },
+          evidence: [
+            fact(`Event/${self}`, "reason", `${refused.reason} ${refused.message ?? ""}`, refused.at, "present")
+          ]
+        })
+  }
+  if (isEnding(evidence, subject)) {
+    const ends = endsByRank(evidence, incarnation.pods)
+    return ends.every(({ _tag }) => _tag === "None")
+      ? located("Stopping")
+      : located("Stopping", causeOfEnd(evidence, subject))
+  }
+  const blocked = started.map(obstacle).find((it) => it !== undefined)
+  return located(started.some(isStarted) ? "Running" : "Pending", blocked)
+}
+
+/** Whether the TrainJob was resumed after the pods of its last execution had been stopped. */
+const isResumed = ({ trainJob, incarnation }: Subject): boolean => {
+  const resumed = trainJob.suspensions.at(-1)
+  if (resumed?.status !== "False" || incarnation === undefined) return false
+  const at = Evidence.millis(resumed.lastTransitionTime) ?? 0
+  return incarnation.pods.every((pod) => (Evidence.millis(pod.creationTimestamp) ?? 0) < at)
+}
+
+/** Classifies one TrainJob of the name: the one with that uid, else the present one, else the last one. Total. */
+export const classify = (evidence: Evidence.Evidence, uid?: string): Verdict => {
+  const trainJob = Evidence.trainJob(evidence, uid)
+  if (trainJob === undefined) {
+    const { last } = Evidence.executions(evidence, uid)
+    return {
+      uid,
+      state: "Unknown",
+      cause: { _tag: "Unknown", missing: [`TrainJob/${evidence.name} was never seen`] },
+      outcome: undefined,
+      execution: last?.number,
+      incarnation: last?.incarnations.length ?? 0,
+      identity: last?.identity,
+      repeated: last?.repeated ?? false,
+      alive: last?.pods.some((pod) => Evidence.isUnended(pod.evidence)) ?? false,
+      evidence: [],
+      notes: []
+    }
+  }
+  const subject = select(evidence, trainJob)
+  const { all, execution, incarnation } = subject
+  const self = `TrainJob/${evidence.name}`
+  const { terminal } = trainJob
+  const outcome = terminal === undefined ? undefined : terminal.type === "Complete" ? "Succeeded" : "Failed"
+  const alive = all.all.some(({ pods }) => pods.some((pod) => Evidence.isUnended(pod.evidence)))
+
+  const locate = (): Located => {
+    const own = terminal === undefined ? [] : [conditionFact(self, terminal, trainJob.presence)]
+    const deleted = deletion(evidence, trainJob)
+    const ended = (state: State): Located => {
+      if (outcome === "Succeeded") return located(state, undefined, own)
+      if (outcome === "Failed") {
+        const explained = causeOfEnd(evidence, subject)
+        return located(
+          state,
+          { ...explained, evidence: explained.evidence.filter(({ field }) => field !== own[0]?.field) },
+          own
+        )
+      }
+      // Not ended before: what happened to its pods before the deletion is the cause, else the deletion
+      const explained = incarnation === undefined ? deleted : causeOfEnd(evidence, subject)
+      const at = Evidence.millis(trainJob.trainJob.metadata.deletionTimestamp) ?? trainJob.goneAt
+      const earlier =
+        incarnation !== undefined &&
+        endsByRank(evidence, incarnation.pods).some(
+          (end) => end._tag === "Incident" && end.incident.rank < 7 && (at === undefined || end.incident.time <= at)
+        )
+      return located(state, earlier ? explained : (deleted ?? explained), earlier ? (deleted?.evidence ?? []) : [])
+    }
+    if (trainJob.presence !== "present") return ended("Gone")
+    if (outcome !== undefined) return ended(outcome)
+    if (deleted !== undefined) return ended("Stopping")
+    if (trainJob.trainJob.spec?.suspend === true) return suspendedState(evidence, subject, alive)
+    return activeState(evidence, subject)
+  }
+
+  const { state, cause: found, evidence: facts } = locate()
+  const later = execution !== undefined && all.all.indexOf(execution) < all.all.length - 1
+  return {
+    uid: trainJob.trainJob.metadata.uid,
+    state,
+    cause: found,
+    outcome,
+    execution: execution?.number,
+    incarnation:
+      execution === undefined || incarnation === undefined ? 0 : execution.incarnations.indexOf(incarnation) + 1,
+    identity: execution?.identity,
+    repeated: (execution?.repeated ?? false) || (outcome !== undefined && later),
+    alive,
+    evidence: facts ?? [],
+    notes: notes(evidence, subject)
+  }
+}
+
+const notes = (evidence: Evidence.Evidence, { execution, all }: Subject): ReadonlyArray<string> => [
+  ...(execution?.identity === "inferred"
+    ? ["The pods carry no admission count: executions are told apart by uids and times."]
+    : []),
+  ...(execution?.repeated === true ? [`The execution was started ${execution.incarnations.length} times.`] : []),
+  ...(all.strays.length > 0 ? ["Pods of another TrainJob of this name exist or existed."] : []),
+  ...(evidence.droppedPods > 0 ? ["Evidence of earlier executions was given up to bound its size."] : [])
+]

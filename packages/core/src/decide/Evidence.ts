@@ -1,0 +1,1044 @@
+/**
+ * What was seen of a TrainJob and of everything it started, kept as plain data, because no single object of the cluster
+ * keeps the cause of a pod's end: pods are deleted, conditions overwritten, Workloads replaced. `fold` takes observations
+ * in any order and any number of times.
+ *
+ * One `Evidence` is about one name in one namespace. TrainJobs that used the name one after another are told apart by uid.
+ *
+ * @module
+ */
+import { DateTime, Option, Schema } from "effect"
+import { admissionAnnotation } from "../AdapterConfig.js"
+import * as Batch from "../model/Batch.js"
+import * as Core from "../model/Core.js"
+import * as JobSet from "../model/JobSet.js"
+import * as Kueue from "../model/Kueue.js"
+import { Condition, condition, controllerOf, type ObjectMeta, trueCondition } from "../model/Meta.js"
+import * as Trainer from "../model/Trainer.js"
+import * as Execution from "./Execution.js"
+
+/**
+ * Whether the object exists; `seen`: its deletion was told with its last state; `inferred`: it was missing after a gap, so
+ * its last state here need not be its final one.
+ */
+export const Presence = Schema.Literal("present", "seen", "inferred")
+/** See the schema of the same name. */
+export type Presence = typeof Presence.Type
+
+const kept = {
+  presence: Presence,
+  /** When this state was first seen, epoch milliseconds. */
+  seenAt: Schema.Number,
+  /** When the deletion was noticed, epoch milliseconds. */
+  goneAt: Schema.optional(Schema.Number)
+}
+
+/** A real termination of one container, as the kubelet reported it first. */
+export const Ending = Schema.Struct({
+  container: Schema.String,
+  role: Schema.Literal("main", "init", "sidecar"),
+  restartCount: Schema.Number,
+  /** Seen before the pod had a deletionTimestamp: the exit came first. */
+  beforeDeletion: Schema.Boolean,
+  terminated: Core.Terminated
+})
+/** See the schema of the same name. */
+export type Ending = typeof Ending.Type
+
+/** What is kept of a pod. */
+export const PodEvidence = Schema.Struct({
+  ...kept,
+  /** The last state, without what is never read. */
+  pod: Core.Pod,
+  /** First real termination records, oldest first: `ContainerStatusUnknown` afterwards does not replace them. */
+  endings: Schema.Array(Ending),
+  /** `DisruptionTarget` True in each form that it had, oldest first: PodGC overwrites what the taint manager wrote. */
+  disruptions: Schema.Array(Condition),
+  /**
+   * When the deletion was asked for (RFC 3339). The kubelet moves `deletionTimestamp` to the end: when only that was seen,
+   * this is the latest possible time and `deletionIsExact` is false.
+   */
+  deletionRequestedAt: Schema.optional(Schema.String),
+  deletionIsExact: Schema.optional(Schema.Boolean),
+  /** The Node as it was while the pod had not ended. */
+  node: Schema.optional(
+    Schema.Struct({
+      name: Schema.String,
+      uid: Schema.String,
+      bootID: Schema.optional(Schema.String),
+      at: Schema.Number
+    })
+  )
+})
+/** See the schema of the same name. */
+export type PodEvidence = typeof PodEvidence.Type
+
+/** What is kept of a TrainJob. */
+export const TrainJobEvidence = Schema.Struct({
+  ...kept,
+  trainJob: Trainer.TrainJob,
+  /** The first Complete or Failed. The Trainer takes Failed back when it re-creates a JobSet; the evidence does not. */
+  terminal: Schema.optional(Condition),
+  /** The states of condition Suspended, oldest first. */
+  suspensions: Schema.Array(Condition)
+})
+/** See the schema of the same name. */
+export type TrainJobEvidence = typeof TrainJobEvidence.Type
+
+/** What is kept of a JobSet. */
+export const JobSetEvidence = Schema.Struct({ ...kept, jobSet: JobSet.JobSet })
+/** See the schema of the same name. */
+export type JobSetEvidence = typeof JobSetEvidence.Type
+
+/** What is kept of a Job. */
+export const JobEvidence = Schema.Struct({
+  ...kept,
+  job: Batch.Job,
+  /** Every start time seen: suspending removes it, resuming sets a new one. */
+  startTimes: Schema.Array(Schema.String)
+})
+/** See the schema of the same name. */
+export type JobEvidence = typeof JobEvidence.Type
+
+/** One eviction of a Workload: one reservation lost, which need not have ended an execution. */
+export const Eviction = Schema.Struct({
+  /** Reason of condition Evicted, e.g. `Preempted`, `Deactivated`. */
+  reason: Schema.String,
+  message: Schema.optional(Schema.String),
+  /** `condition`: seen itself; `stats`: only the counter told it. */
+  source: Schema.Literal("condition", "stats"),
+  /** RFC 3339, of the condition. */
+  at: Schema.optional(Schema.String),
+  /** The counter grew after this, epoch milliseconds; absent when the Workload was not known before. */
+  after: Schema.optional(Schema.Number),
+  /** When it was noticed, epoch milliseconds. */
+  noticedAt: Schema.Number
+})
+/** See the schema of the same name. */
+export type Eviction = typeof Eviction.Type
+
+/** What is kept of a Workload. It can be replaced under its name: each uid has its own evidence. */
+export const WorkloadEvidence = Schema.Struct({
+  ...kept,
+  workload: Kueue.Workload,
+  /** Oldest first. */
+  evictions: Schema.Array(Eviction)
+})
+/** See the schema of the same name. */
+export type WorkloadEvidence = typeof WorkloadEvidence.Type
+
+/** A Node as it was once read. */
+export const NodeSighting = Schema.Struct({
+  /** Epoch milliseconds. */
+  at: Schema.Number,
+  /** Absent: there was no Node of that name. */
+  uid: Schema.optional(Schema.String),
+  bootID: Schema.optional(Schema.String),
+  ready: Schema.optional(Condition),
+  taints: Schema.Array(Core.Taint)
+})
+/** See the schema of the same name. */
+export type NodeSighting = typeof NodeSighting.Type
+
+/** What is kept of an Event about the TrainJob. Events support other evidence; alone they prove little. */
+export const EventEvidence = Schema.Struct({
+  uid: Schema.String,
+  kind: Schema.String,
+  name: Schema.String,
+  regardingUid: Schema.optional(Schema.String),
+  reason: Schema.String,
+  message: Schema.optional(Schema.String),
+  /** RFC 3339, of the last repetition. */
+  at: Schema.optional(Schema.String),
+  /** Of the first repetition. */
+  firstAt: Schema.optional(Schema.String)
+})
+/** See the schema of the same name. */
+export type EventEvidence = typeof EventEvidence.Type
+
+const byUid = <A, I>(value: Schema.Schema<A, I>) => Schema.Record({ key: Schema.String, value })
+
+/** All evidence about one name. Plain JSON. */
+export const Evidence = Schema.Struct({
+  namespace: Schema.String,
+  name: Schema.String,
+  trainJobs: byUid(TrainJobEvidence),
+  jobSets: byUid(JobSetEvidence),
+  jobs: byUid(JobEvidence),
+  pods: byUid(PodEvidence),
+  workloads: byUid(WorkloadEvidence),
+  /** By Node name, oldest sighting first. */
+  nodes: Schema.Record({ key: Schema.String, value: Schema.Array(NodeSighting) }),
+  events: Schema.Array(EventEvidence),
+  /** Pods of earlier executions that were given up to bound the size. */
+  droppedPods: Schema.Number
+})
+/** See the schema of the same name. */
+export type Evidence = typeof Evidence.Type
+
+/** One thing that was seen. `at` is the observer's clock, epoch milliseconds. */
+export type Observation =
+  | { readonly _tag: "TrainJob"; readonly object: Trainer.TrainJob; readonly presence: Presence; readonly at: number }
+  | { readonly _tag: "JobSet"; readonly object: JobSet.JobSet; readonly presence: Presence; readonly at: number }
+  | { readonly _tag: "Job"; readonly object: Batch.Job; readonly presence: Presence; readonly at: number }
+  | { readonly _tag: "Pod"; readonly object: Core.Pod; readonly presence: Presence; readonly at: number }
+  | { readonly _tag: "Workload"; readonly object: Kueue.Workload; readonly presence: Presence; readonly at: number }
+  /** `node` undefined: there is no Node of that name. */
+  | { readonly _tag: "Node"; readonly name: string; readonly node: Core.Node | undefined; readonly at: number }
+  | { readonly _tag: "Event"; readonly object: Core.Event; readonly at: number }
+
+/** How much is kept. */
+export interface Limits {
+  /** Pods of earlier executions, in all. The current (or last) execution is always kept whole. Default 2000. */
+  readonly earlierPods: number
+}
+
+export const defaultLimits: Limits = { earlierPods: 2000 }
+
+const sightingsKept = 8
+const endingsKept = 8
+const conditionsKept = 16
+const evictionsKept = 512
+const eventsKept = 32
+const startTimesKept = 32
+
+/** Nothing seen yet. */
+export const empty = (namespace: string, name: string): Evidence => ({
+  namespace,
+  name,
+  trainJobs: {},
+  jobSets: {},
+  jobs: {},
+  pods: {},
+  workloads: {},
+  nodes: {},
+  events: [],
+  droppedPods: 0
+})
+
+/** RFC 3339 as epoch milliseconds; undefined when absent or not a time. */
+export const millis = (time: string | null | undefined): number | undefined =>
+  time === null || time === undefined
+    ? undefined
+    : Option.getOrUndefined(Option.map(DateTime.make(time), DateTime.toEpochMillis))
+
+/** Whether a termination record is the kubelet's own knowledge, not a placeholder for a container it could not find. */
+export const isReal = (terminated: Core.Terminated): boolean => terminated.reason !== "ContainerStatusUnknown"
+
+/** The name of the TrainJob that an object belongs to; undefined when it belongs to none. */
+export const trainJobNameOf = (observation: Exclude<Observation, { readonly _tag: "Node" }>): string | undefined => {
+  switch (observation._tag) {
+    case "TrainJob":
+      return observation.object.metadata.name
+    case "JobSet": {
+      const owner = controllerOf(observation.object.metadata)
+      return owner?.kind === "TrainJob" ? owner.name : undefined
+    }
+    case "Job":
+    case "Pod":
+      return observation.object.metadata.labels?.[JobSet.jobSetNameLabel]
+    case "Workload": {
+      const owner = controllerOf(observation.object.metadata)
+      return owner?.kind === "TrainJob" ? owner.name : undefined
+    }
+    case "Event": {
+      const { kind, name } = observation.object.involvedObject
+      return kind === "TrainJob" ? (name ?? undefined) : undefined
+    }
+  }
+}
+
+const keptLabels = [
+  JobSet.jobSetNameLabel,
+  JobSet.jobSetUidLabel,
+  JobSet.replicatedJobLabel,
+  JobSet.jobIndexLabel,
+  JobSet.restartAttemptLabel,
+  Batch.jobNameLabel,
+  Batch.controllerUidLabel,
+  Batch.completionIndexLabel,
+  Trainer.ancestorStepLabel,
+  Kueue.jobUidLabel,
+  Kueue.queueNameLabel
+]
+const keptAnnotations = [admissionAnnotation, Batch.completionIndexLabel]
+
+const pick = (
+  from: Readonly<Record<string, string>> | null | undefined,
+  keys: ReadonlyArray<string>
+): Record<string, string> => {
+  const result: Record<string, string> = {}
+  for (const key of keys) {
+    const value = from?.[key]
+    if (value !== undefined) result[key] = value
+  }
+  return result
+}
+
+/** Drops absent fields, so that what is kept equals what comes back from JSON. */
+const compact = <A extends object>(value: A): A =>
+  Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined && field !== null)) as A
+
+const metaOf = (meta: ObjectMeta): ObjectMeta =>
+  compact({
+    name: meta.name,
+    namespace: meta.namespace,
+    uid: meta.uid,
+    resourceVersion: meta.resourceVersion,
+    generation: meta.generation,
+    creationTimestamp: meta.creationTimestamp,
+    deletionTimestamp: meta.deletionTimestamp,
+    deletionGracePeriodSeconds: meta.deletionGracePeriodSeconds,
+    labels: pick(meta.labels, keptLabels),
+    annotations: pick(meta.annotations, keptAnnotations),
+    ownerReferences: meta.ownerReferences?.map((owner) =>
+      compact({
+        apiVersion: owner.apiVersion,
+        kind: owner.kind,
+        name: owner.name,
+        uid: owner.uid,
+        controller: owner.controller
+      })
+    )
+  })
+
+const conditionOf = (from: Condition): Condition =>
+  compact({
+    type: from.type,
+    status: from.status,
+    reason: from.reason,
+    message: from.message,
+    lastTransitionTime: from.lastTransitionTime
+  })
+const conditionsOf = (from: ReadonlyArray<Condition> | null | undefined): ReadonlyArray<Condition> =>
+  (from ?? []).map(conditionOf)
+
+const terminatedOf = (from: Core.Terminated): Core.Terminated =>
+  compact({
+    exitCode: from.exitCode,
+    signal: from.signal,
+    reason: from.reason,
+    message: from.message,
+    startedAt: from.startedAt,
+    finishedAt: from.finishedAt,
+    containerID: from.containerID
+  })
+
+const stateOf = (from: typeof Core.ContainerState.Type): typeof Core.ContainerState.Type =>
+  compact({
+    waiting: from.waiting ? compact({ reason: from.waiting.reason, message: from.waiting.message }) : undefined,
+    running: from.running ? compact({ startedAt: from.running.startedAt }) : undefined,
+    terminated: from.terminated ? terminatedOf(from.terminated) : undefined
+  })
+
+const containerStatusOf = (from: Core.ContainerStatus): Core.ContainerStatus =>
+  compact({
+    name: from.name,
+    state: from.state ? stateOf(from.state) : undefined,
+    lastState: from.lastState ? stateOf(from.lastState) : undefined,
+    restartCount: from.restartCount,
+    containerID: from.containerID
+  })
+
+const containerOf = (from: typeof Core.Container.Type): typeof Core.Container.Type =>
+  compact({ name: from.name, image: from.image, restartPolicy: from.restartPolicy })
+
+const podOf = (from: Core.Pod): Core.Pod => ({
+  metadata: metaOf(from.metadata),
+  spec: compact({
+    nodeName: from.spec?.nodeName === "" ? undefined : from.spec?.nodeName,
+    restartPolicy: from.spec?.restartPolicy,
+    containers: from.spec?.containers?.map(containerOf),
+    initContainers: from.spec?.initContainers?.map(containerOf)
+  }),
+  status: compact({
+    phase: from.status?.phase,
+    reason: from.status?.reason,
+    message: from.status?.message,
+    startTime: from.status?.startTime,
+    conditions: conditionsOf(from.status?.conditions),
+    containerStatuses: from.status?.containerStatuses?.map(containerStatusOf),
+    initContainerStatuses: from.status?.initContainerStatuses?.map(containerStatusOf)
+  })
+})
+
+const trainJobOf = (from: Trainer.TrainJob): Trainer.TrainJob => ({
+  metadata: metaOf(from.metadata),
+  spec: compact({
+    suspend: from.spec?.suspend,
+    activeDeadlineSeconds: from.spec?.activeDeadlineSeconds,
+    managedBy: from.spec?.managedBy,
+    trainer: from.spec?.trainer ? compact({ numNodes: from.spec.trainer.numNodes }) : undefined
+  }),
+  status: { conditions: conditionsOf(from.status?.conditions) }
+})
+
+const jobSetOf = (from: JobSet.JobSet): JobSet.JobSet => ({
+  metadata: metaOf(from.metadata),
+  spec: compact({
+    suspend: from.spec?.suspend,
+    replicatedJobs: from.spec?.replicatedJobs?.map((job) =>
+      compact({
+        name: job.name,
+        replicas: job.replicas,
+        template: {
+          metadata: { labels: pick(job.template?.metadata?.labels, keptLabels) },
+          spec: compact({
+            parallelism: job.template?.spec?.parallelism,
+            completions: job.template?.spec?.completions
+          })
+        }
+      })
+    )
+  }),
+  status: compact({
+    conditions: conditionsOf(from.status?.conditions),
+    restarts: from.status?.restarts,
+    terminalState: from.status?.terminalState
+  })
+})
+
+const jobOf = (from: Batch.Job): Batch.Job => ({
+  metadata: metaOf(from.metadata),
+  spec: compact({
+    parallelism: from.spec?.parallelism,
+    completions: from.spec?.completions,
+    backoffLimit: from.spec?.backoffLimit,
+    suspend: from.spec?.suspend
+  }),
+  status: compact({
+    conditions: conditionsOf(from.status?.conditions),
+    startTime: from.status?.startTime,
+    completedIndexes: from.status?.completedIndexes
+  })
+})
+
+const workloadOf = (from: Kueue.Workload): Kueue.Workload => ({
+  metadata: metaOf(from.metadata),
+  spec: compact({ active: from.spec?.active, queueName: from.spec?.queueName, priority: from.spec?.priority }),
+  status: compact({
+    conditions: conditionsOf(from.status?.conditions),
+    admissionChecks: from.status?.admissionChecks?.map((check) =>
+      compact({ name: check.name, state: check.state, message: check.message })
+    ),
+    schedulingStats: from.status?.schedulingStats
+      ? compact({
+          evictions: from.status.schedulingStats.evictions?.map((it) =>
+            compact({ reason: it.reason, underlyingCause: it.underlyingCause, count: it.count })
+          )
+        })
+      : undefined
+  })
+})
+
+// Versions of one resource are ordered (KEP-5504, documented from 1.35 on, and so in fact before). What is not a number
+// cannot be ordered: then the later observation counts
+const isStale = (incoming: ObjectMeta, known: ObjectMeta): boolean => {
+  const [a, b] = [incoming.resourceVersion ?? "", known.resourceVersion ?? ""]
+  if (!/^[0-9]+$/.test(a) || !/^[0-9]+$/.test(b)) return false
+  return a.length === b.length ? a < b : a.length < b.length
+}
+
+const isSame = (incoming: ObjectMeta, known: ObjectMeta): boolean =>
+  incoming.resourceVersion !== undefined &&
+  incoming.resourceVersion !== null &&
+  incoming.resourceVersion === known.resourceVersion
+
+interface Kept {
+  readonly presence: Presence
+  readonly seenAt: number
+  readonly goneAt?: number | undefined
+}
+
+/** A uid that is gone never comes back; a deletion that was told outweighs one that was inferred. */
+const presenceAfter = (known: Kept | undefined, presence: Presence, at: number): Pick<Kept, "presence" | "goneAt"> => {
+  const before = known?.presence ?? "present"
+  if (before === "seen" || (before === "inferred" && presence !== "seen")) {
+    return { presence: before, ...(known?.goneAt === undefined ? {} : { goneAt: known.goneAt }) }
+  }
+  if (presence === "present") return { presence }
+  return { presence, goneAt: known?.goneAt ?? at }
+}
+
+const keptAfter = (
+  known: (Kept & { readonly meta: ObjectMeta }) | undefined,
+  incoming: ObjectMeta,
+  presence: Presence,
+  at: number
+): { readonly kept: Kept; readonly useIncoming: boolean } => {
+  const after = presenceAfter(known, presence, at)
+  if (known === undefined) return { kept: { ...after, seenAt: at }, useIncoming: true }
+  if (isStale(incoming, known.meta)) return { kept: { ...after, seenAt: known.seenAt }, useIncoming: false }
+  if (isSame(incoming, known.meta)) return { kept: { ...after, seenAt: known.seenAt }, useIncoming: false }
+  return { kept: { ...after, seenAt: at }, useIncoming: true }
+}
+
+const distinctConditions = (
+  known: ReadonlyArray<Condition>,
+  incoming: ReadonlyArray<Condition>
+): ReadonlyArray<Condition> => {
+  let result = known
+  for (const it of incoming) {
+    const same = (other: Condition): boolean =>
+      other.status === it.status && other.reason === it.reason && other.lastTransitionTime === it.lastTransitionTime
+    if (!result.some(same)) result = [...result, it]
+  }
+  if (result === known) return known
+  return [...result]
+    .sort((a, b) => (millis(a.lastTransitionTime) ?? 0) - (millis(b.lastTransitionTime) ?? 0))
+    .slice(-conditionsKept)
+}
+
+/** The containers of a pod with their statuses, in the order main, init. */
+export const containersOf = (
+  pod: Core.Pod
+): ReadonlyArray<{
+  readonly name: string
+  readonly role: Ending["role"]
+  readonly status: Core.ContainerStatus | undefined
+}> => {
+  const main = pod.spec?.containers ?? []
+  const init = pod.spec?.initContainers ?? []
+  const find = (
+    statuses: ReadonlyArray<Core.ContainerStatus> | null | undefined,
+    name: string
+  ): Core.ContainerStatus | undefined => statuses?.find((status) => status.name === name)
+  const orphans = (
+    statuses: ReadonlyArray<Core.ContainerStatus> | null | undefined,
+    known: ReadonlyArray<{ readonly name: string }>
+  ): ReadonlyArray<Core.ContainerStatus> =>
+    (statuses ?? []).filter((status) => !known.some((container) => container.name === status.name))
+  return [
+    ...main.map(({ name }) => ({ name, role: "main" as const, status: find(pod.status?.containerStatuses, name) })),
+    ...orphans(pod.status?.containerStatuses, main).map((status) => ({
+      name: status.name,
+      role: "main" as const,
+      status
+    })),
+    ...init.map(({ name, restartPolicy }) => ({
+      name,
+      role: restartPolicy === "Always" ? ("sidecar" as const) : ("init" as const),
+      status: find(pod.status?.initContainerStatuses, name)
+    })),
+    ...orphans(pod.status?.initContainerStatuses, init).map((status) => ({
+      name: status.name,
+      role: "init" as const,
+      status
+    }))
+  ]
+}
+
+const isDeleting = (meta: ObjectMeta): boolean =>
+  meta.deletionTimestamp !== undefined && meta.deletionTimestamp !== null
+
+const endingsIn = (pod: Core.Pod): ReadonlyArray<Ending> =>
+  containersOf(pod).flatMap(({ name, role, status }) => {
+    const restartCount = status?.restartCount ?? 0
+    const records: ReadonlyArray<readonly [Core.Terminated | null | undefined, number]> = [
+      [status?.lastState?.terminated, Math.max(0, restartCount - 1)],
+      [status?.state?.terminated, restartCount]
+    ]
+    return records.flatMap(([terminated, count]) =>
+      terminated !== null && terminated !== undefined && isReal(terminated)
+        ? [
+            {
+              container: name,
+              role,
+              restartCount: count,
+              beforeDeletion: !isDeleting(pod.metadata),
+              terminated: terminatedOf(terminated)
+            }
+          ]
+        : []
+    )
+  })
+
+const sameEnding = (a: Ending, b: Ending): boolean =>
+  a.container === b.container &&
+  (a.terminated.containerID !== undefined && a.terminated.containerID !== ""
+    ? a.terminated.containerID === b.terminated.containerID
+    : a.restartCount === b.restartCount)
+
+const endingsAfter = (known: ReadonlyArray<Ending>, pod: Core.Pod): ReadonlyArray<Ending> => {
+  let result = known
+  for (const ending of endingsIn(pod)) {
+    const before = result.find((other) => sameEnding(other, ending))
+    if (before === undefined) result = [...result, ending]
+    else if (ending.beforeDeletion && !before.beforeDeletion) {
+      result = result.map((other) => (other === before ? { ...other, beforeDeletion: true } : other))
+    }
+  }
+  if (result === known) return known
+  const sorted = [...result].sort(
+    (a, b) =>
+      (a.container < b.container ? -1 : a.container > b.container ? 1 : 0) ||
+      a.restartCount - b.restartCount ||
+      (millis(a.terminated.finishedAt) ?? 0) - (millis(b.terminated.finishedAt) ?? 0)
+  )
+  const containers = [...new Set(sorted.map(({ container }) => container))]
+  return containers.flatMap((name) => sorted.filter(({ container }) => container === name).slice(-endingsKept))
+}
+
+const iso = (epochMillis: number): string => DateTime.formatIso(DateTime.unsafeMake(epochMillis))
+
+type DeletionRequest = Pick<PodEvidence, "deletionRequestedAt" | "deletionIsExact">
+
+/** When the deletion was asked for: the API server adds the grace period to that time. */
+const deletionAfter = (known: DeletionRequest | undefined, meta: ObjectMeta): DeletionRequest => {
+  const until = millis(meta.deletionTimestamp)
+  const before: DeletionRequest =
+    known?.deletionRequestedAt === undefined
+      ? {}
+      : { deletionRequestedAt: known.deletionRequestedAt, deletionIsExact: known.deletionIsExact === true }
+  if (until === undefined) return before
+  const grace = meta.deletionGracePeriodSeconds ?? 0
+  const next: DeletionRequest = { deletionRequestedAt: iso(until - grace * 1000), deletionIsExact: grace > 0 }
+  if (before.deletionRequestedAt === undefined) return next
+  if (before.deletionIsExact !== next.deletionIsExact) return before.deletionIsExact === true ? before : next
+  return (millis(before.deletionRequestedAt) ?? 0) <= (millis(next.deletionRequestedAt) ?? 0) ? before : next
+}
+
+const foldPod = (evidence: Evidence, object: Core.Pod, presence: Presence, at: number): Evidence => {
+  const { uid } = object.metadata
+  const known = evidence.pods[uid]
+  const { kept, useIncoming } = keptAfter(
+    known === undefined ? undefined : { ...known, meta: known.pod.metadata },
+    object.metadata,
+    presence,
+    at
+  )
+  if (
+    known !== undefined &&
+    !useIncoming &&
+    isSame(object.metadata, known.pod.metadata) &&
+    kept.presence === known.presence
+  ) {
+    return evidence
+  }
+  const incoming = podOf(object)
+  // Labels that tell what the pod belongs to never change by themselves; somebody who removes one does not change what it is
+  const pod = useIncoming
+    ? known === undefined
+      ? incoming
+      : {
+          ...incoming,
+          metadata: {
+            ...incoming.metadata,
+            labels: { ...incoming.metadata.labels, ...known.pod.metadata.labels },
+            annotations: { ...incoming.metadata.annotations, ...known.pod.metadata.annotations }
+          }
+        }
+    : (known?.pod ?? incoming)
+  const disruption = trueCondition(incoming.status?.conditions, "DisruptionTarget")
+  const next: PodEvidence = {
+    ...kept,
+    pod,
+    endings: endingsAfter(known?.endings ?? [], incoming),
+    disruptions: distinctConditions(known?.disruptions ?? [], disruption === undefined ? [] : [disruption]),
+    ...deletionAfter(known, object.metadata),
+    ...(known?.node === undefined ? {} : { node: known.node })
+  }
+  return { ...evidence, pods: { ...evidence.pods, [uid]: next } }
+}
+
+const terminalOf = (conditions: ReadonlyArray<Condition> | null | undefined): Condition | undefined =>
+  trueCondition(conditions, "Complete") ?? trueCondition(conditions, "Failed")
+
+const foldTrainJob = (evidence: Evidence, object: Trainer.TrainJob, presence: Presence, at: number): Evidence => {
+  const { uid } = object.metadata
+  const known = evidence.trainJobs[uid]
+  const { kept, useIncoming } = keptAfter(
+    known === undefined ? undefined : { ...known, meta: known.trainJob.metadata },
+    object.metadata,
+    presence,
+    at
+  )
+  const incoming = trainJobOf(object)
+  const candidates = [known?.terminal, terminalOf(incoming.status?.conditions)].flatMap((it) => it ?? [])
+  const terminal = candidates.reduce<Condition | undefined>(
+    (first, it) =>
+      first === undefined || (millis(it.lastTransitionTime) ?? 0) < (millis(first.lastTransitionTime) ?? 0)
+        ? it
+        : first,
+    undefined
+  )
+  const suspended = condition(incoming.status?.conditions, "Suspended")
+  const next: TrainJobEvidence = {
+    ...kept,
+    trainJob: useIncoming ? incoming : (known?.trainJob ?? incoming),
+    suspensions: distinctConditions(known?.suspensions ?? [], suspended === undefined ? [] : [suspended]),
+    ...(terminal === undefined ? {} : { terminal })
+  }
+  return { ...evidence, trainJobs: { ...evidence.trainJobs, [uid]: next } }
+}
+
+const foldJobSet = (evidence: Evidence, object: JobSet.JobSet, presence: Presence, at: number): Evidence => {
+  const { uid } = object.metadata
+  const known = evidence.jobSets[uid]
+  const { kept, useIncoming } = keptAfter(
+    known === undefined ? undefined : { ...known, meta: known.jobSet.metadata },
+    object.metadata,
+    presence,
+    at
+  )
+  const incoming = jobSetOf(object)
+  const next: JobSetEvidence = { ...kept, jobSet: useIncoming ? incoming : (known?.jobSet ?? incoming) }
+  return { ...evidence, jobSets: { ...evidence.jobSets, [uid]: next } }
+}
+
+const foldJob = (evidence: Evidence, object: Batch.Job, presence: Presence, at: number): Evidence => {
+  const { uid } = object.metadata
+  const known = evidence.jobs[uid]
+  const { kept, useIncoming } = keptAfter(
+    known === undefined ? undefined : { ...known, meta: known.job.metadata },
+    object.metadata,
+    presence,
+    at
+  )
+  const incoming = jobOf(object)
+  const started = incoming.status?.startTime ?? undefined
+  const times = known?.startTimes ?? []
+  const next: JobEvidence = {
+    ...kept,
+    job: useIncoming ? incoming : (known?.job ?? incoming),
+    startTimes:
+      started === undefined || times.includes(started) ? times : [...times, started].sort().slice(-startTimesKept)
+  }
+  return { ...evidence, jobs: { ...evidence.jobs, [uid]: next } }
+}
+
+/** `DeactivatedDueToX` of the condition is counted under `Deactivated`. */
+const statsReason = (reason: string): string => (reason.startsWith("Deactivated") ? "Deactivated" : reason)
+
+const evictionsAfter = (
+  known: WorkloadEvidence | undefined,
+  incoming: Kueue.Workload,
+  at: number
+): ReadonlyArray<Eviction> => {
+  let result: ReadonlyArray<Eviction> = known?.evictions ?? []
+  const evicted = trueCondition(incoming.status?.conditions, "Evicted")
+  if (evicted !== undefined) {
+    const same = (it: Eviction): boolean =>
+      it.source === "condition" && it.reason === evicted.reason && it.at === evicted.lastTransitionTime
+    if (!result.some(same)) {
+      result = [
+        ...result,
+        compact<Eviction>({
+          reason: evicted.reason ?? "",
+          message: evicted.message ?? undefined,
+          source: "condition",
+          at: evicted.lastTransitionTime ?? undefined,
+          after: known?.seenAt,
+          noticedAt: at
+        })
+      ]
+    }
+  }
+  const totals = new Map<string, number>()
+  for (const it of incoming.status?.schedulingStats?.evictions ?? []) {
+    totals.set(it.reason, (totals.get(it.reason) ?? 0) + (it.count ?? 0))
+  }
+  for (const [reason, total] of totals) {
+    const recorded = result.filter((it) => statsReason(it.reason) === reason).length
+    // The condition may come in another write than the counter: one more is only missed when no condition accounts for it
+    for (let missed = recorded; missed < Math.min(total, evictionsKept); missed += 1) {
+      result = [
+        ...result,
+        compact<Eviction>({
+          reason,
+          message: undefined,
+          source: "stats",
+          at: undefined,
+          after: known?.seenAt,
+          noticedAt: at
+        })
+      ]
+    }
+  }
+  // A counter that was told before its condition: the condition takes its place
+  for (const [reason, total] of totals) {
+    const recorded = result.filter((it) => statsReason(it.reason) === reason)
+    const surplus = recorded.filter(({ source }) => source === "stats").slice(0, Math.max(0, recorded.length - total))
+    if (surplus.length > 0) result = result.filter((it) => !surplus.includes(it))
+  }
+  return result === known?.evictions ? result : result.slice(-evictionsKept)
+}
+
+const foldWorkload = (evidence: Evidence, object: Kueue.Workload, presence: Presence, at: number): Evidence => {
+  const { uid } = object.metadata
+  const known = evidence.workloads[uid]
+  const { kept, useIncoming } = keptAfter(
+    known === undefined ? undefined : { ...known, meta: known.workload.metadata },
+    object.metadata,
+    presence,
+    at
+  )
+  const incoming = workloadOf(object)
+  const next: WorkloadEvidence = {
+    ...kept,
+    workload: useIncoming ? incoming : (known?.workload ?? incoming),
+    evictions: useIncoming ? evictionsAfter(known, incoming, at) : (known?.evictions ?? [])
+  }
+  return { ...evidence, workloads: { ...evidence.workloads, [uid]: next } }
+}
+
+const sightingOf = (node: Core.Node | undefined, at: number): NodeSighting => {
+  const ready = condition(node?.status?.conditions, "Ready")
+  return compact<NodeSighting>({
+    at,
+    uid: node?.metadata.uid,
+    bootID: node?.status?.nodeInfo?.bootID ?? undefined,
+    ready: ready === undefined ? undefined : conditionOf(ready),
+    taints: (node?.spec?.taints ?? []).map((taint) =>
+      compact({ key: taint.key, value: taint.value, effect: taint.effect, timeAdded: taint.timeAdded })
+    )
+  })
+}
+
+const sameSighting = (a: NodeSighting, b: NodeSighting): boolean =>
+  a.uid === b.uid &&
+  a.bootID === b.bootID &&
+  a.ready?.status === b.ready?.status &&
+  a.ready?.reason === b.ready?.reason &&
+  a.ready?.lastTransitionTime === b.ready?.lastTransitionTime &&
+  a.taints.length === b.taints.length &&
+  a.taints.every((taint, index) => {
+    const other = b.taints[index]
+    return (
+      other !== undefined && taint.key === other.key && taint.value === other.value && taint.effect === other.effect
+    )
+  })
+
+/** Whether the pod's processes have not been told to have ended. */
+export const isUnended = (pod: PodEvidence): boolean =>
+  pod.presence === "present" && pod.pod.status?.phase !== "Succeeded" && pod.pod.status?.phase !== "Failed"
+
+const foldNode = (evidence: Evidence, name: string, node: Core.Node | undefined, at: number): Evidence => {
+  const known = evidence.nodes[name] ?? []
+  const sighting = sightingOf(node, at)
+  const last = known.at(-1)
+  let next = evidence
+  if (last === undefined || (at >= last.at && !sameSighting(last, sighting))) {
+    next = { ...next, nodes: { ...next.nodes, [name]: [...known, sighting].slice(-sightingsKept) } }
+  }
+  if (node === undefined) return next
+  const bound = Object.entries(evidence.pods).filter(
+    ([, it]) => it.node === undefined && it.pod.spec?.nodeName === name && isUnended(it)
+  )
+  if (bound.length === 0) return next
+  const bootID = node.status?.nodeInfo?.bootID ?? undefined
+  const recorded = { name, uid: node.metadata.uid, ...(bootID === undefined ? {} : { bootID }), at }
+  return {
+    ...next,
+    pods: { ...next.pods, ...Object.fromEntries(bound.map(([uid, it]) => [uid, { ...it, node: recorded }])) }
+  }
+}
+
+const foldEvent = (evidence: Evidence, object: Core.Event): Evidence => {
+  const { involvedObject: regarding } = object
+  const next = compact<EventEvidence>({
+    uid: object.metadata.uid,
+    kind: regarding.kind ?? "",
+    name: regarding.name ?? "",
+    regardingUid: regarding.uid ?? undefined,
+    reason: object.reason ?? "",
+    message: object.message ?? undefined,
+    at: object.series?.lastObservedTime ?? object.lastTimestamp ?? object.eventTime ?? undefined,
+    firstAt: object.firstTimestamp ?? object.eventTime ?? undefined
+  })
+  const known = evidence.events.find(({ uid }) => uid === next.uid)
+  if (known !== undefined && (millis(next.at) ?? 0) <= (millis(known.at) ?? 0)) return evidence
+  const others = evidence.events.filter(({ uid }) => uid !== next.uid)
+  return {
+    ...evidence,
+    events: [...others, next].sort((a, b) => (millis(a.at) ?? 0) - (millis(b.at) ?? 0)).slice(-eventsKept)
+  }
+}
+
+/** Adds one observation. What is already known changes nothing; an observation of another name is not checked for. */
+export const fold = (evidence: Evidence, observation: Observation): Evidence => {
+  switch (observation._tag) {
+    case "TrainJob":
+      return foldTrainJob(evidence, observation.object, observation.presence, observation.at)
+    case "JobSet":
+      return foldJobSet(evidence, observation.object, observation.presence, observation.at)
+    case "Job":
+      return foldJob(evidence, observation.object, observation.presence, observation.at)
+    case "Pod":
+      return foldPod(evidence, observation.object, observation.presence, observation.at)
+    case "Workload":
+      return foldWorkload(evidence, observation.object, observation.presence, observation.at)
+    case "Node":
+      return foldNode(evidence, observation.name, observation.node, observation.at)
+    case "Event":
+      return foldEvent(evidence, observation.object)
+  }
+}
+
+/** Adds observations one after another. */
+export const foldAll = (evidence: Evidence, observations: Iterable<Observation>): Evidence => {
+  let result = evidence
+  for (const observation of observations) result = fold(result, observation)
+  return result
+}
+
+/** A pod as `Execution` wants it, with its evidence. */
+export interface PodRecord extends Execution.PodRecord {
+  readonly evidence: PodEvidence
+}
+
+/** The TrainJob that a reference means: the one with that uid, else the present one, else the one seen last. */
+export const trainJob = (evidence: Evidence, uid?: string): TrainJobEvidence | undefined => {
+  if (uid !== undefined) return evidence.trainJobs[uid]
+  const all = Object.values(evidence.trainJobs)
+  const created = (it: TrainJobEvidence): number => millis(it.trainJob.metadata.creationTimestamp) ?? 0
+  return all.reduce<TrainJobEvidence | undefined>((best, it) => {
+    if (best === undefined) return it
+    const presence = Number(it.presence === "present") - Number(best.presence === "present")
+    return presence > 0 || (presence === 0 && created(it) > created(best)) ? it : best
+  }, undefined)
+}
+
+/** The facts about one TrainJob of the name, or about the name as a whole when no TrainJob was seen. */
+export const facts = (evidence: Evidence, uid?: string): Execution.Facts<PodRecord> => {
+  const known = trainJob(evidence, uid)
+  return {
+    trainJob:
+      known === undefined
+        ? {
+            namespace: evidence.namespace,
+            name: evidence.name,
+            uid,
+            creationTimestamp: undefined,
+            suspend: false,
+            finished: false,
+            gone: true
+          }
+        : {
+            ...Execution.trainJobRecord(known.trainJob),
+            namespace: evidence.namespace,
+            finished: known.terminal !== undefined,
+            gone: known.presence !== "present"
+          },
+    jobSets: Object.values(evidence.jobSets).map(({ jobSet }) => Execution.jobSetRecord(jobSet)),
+    jobs: Object.values(evidence.jobs).flatMap(({ job, startTimes }) =>
+      startTimes.length === 0
+        ? [Execution.jobRecord(job)]
+        : startTimes.map((startTime) => ({ ...Execution.jobRecord(job), startTime }))
+    ),
+    pods: Object.values(evidence.pods).map((it) => ({
+      ...Execution.podRecord(it.pod, it.presence !== "present"),
+      namespace: evidence.namespace,
+      evidence: it
+    }))
+  }
+}
+
+/** The executions of one TrainJob of the name. */
+export const executions = (evidence: Evidence, uid?: string): Execution.Executions<PodRecord> =>
+  Execution.executions(facts(evidence, uid))
+
+/** What is not known about how many pods an execution has. */
+export interface Gaps {
+  /** Ranks that were expected and for which no pod was ever seen, e.g. `run-1-node-0 index 1`. */
+  readonly missing: ReadonlyArray<string>
+  /** Jobs whose number of pods is not known. */
+  readonly uncounted: ReadonlyArray<string>
+}
+
+const indexOf = (pod: PodRecord): string | undefined =>
+  pod.labels[Batch.completionIndexLabel] ?? pod.annotations[Batch.completionIndexLabel]
+
+const podsOfJob = (job: Batch.JobSpec | null | undefined): number | undefined =>
+  job?.parallelism ?? job?.completions ?? undefined
+
+/**
+ * Which pods of the newest incarnation were never seen. A rank that had succeeded in an earlier execution is not started
+ * again and not missed.
+ */
+export const gaps = (
+  evidence: Evidence,
+  all: Execution.Executions<PodRecord>,
+  execution: Execution.Execution<PodRecord>,
+  incarnation: Execution.Incarnation<PodRecord> = execution.newest,
+  uid?: string
+): Gaps => {
+  const missing: Array<string> = []
+  const uncounted: Array<string> = []
+  const jobSet = evidence.jobSets[incarnation.jobSetUid]?.jobSet
+  const numNodes = trainJob(evidence, uid)?.trainJob.spec?.trainer?.numNodes ?? undefined
+  const replicatedJobs = new Set(incarnation.runs.map(({ replicatedJob }) => replicatedJob))
+  const earlier = all.all.slice(0, all.all.indexOf(execution)).flatMap(({ pods }) => pods)
+  const seen = new Map(incarnation.runs.map((run) => [run.jobName, run.pods] as const))
+  const started = Object.values(evidence.jobs).filter(
+    ({ job, startTimes }) =>
+      job.metadata.labels?.[JobSet.jobSetUidLabel] === incarnation.jobSetUid &&
+      (job.metadata.labels[JobSet.restartAttemptLabel] ?? "") === incarnation.restartAttempt &&
+      startTimes.length > incarnation.ordinal
+  )
+  const jobs = new Map([
+    ...started.map(({ job }) => [job.metadata.name, podsOfJob(job.spec)] as const),
+    ...incarnation.runs.map(
+      (run) =>
+        [
+          run.jobName,
+          podsOfJob(evidence.jobs[run.jobUid]?.job.spec) ??
+            podsOfJob(jobSet?.spec?.replicatedJobs?.find(({ name }) => name === run.replicatedJob)?.template?.spec) ??
+            (replicatedJobs.size === 1 ? numNodes : undefined)
+        ] as const
+    )
+  ])
+  for (const [jobName, expected] of jobs) {
+    if (expected === undefined) {
+      uncounted.push(jobName)
+      continue
+    }
+    const pods = seen.get(jobName) ?? []
+    const done = earlier.filter((pod) => pod.labels[Batch.jobNameLabel] === jobName && pod.phase === "Succeeded")
+    const known = [...pods, ...done]
+    if (known.every((pod) => indexOf(pod) !== undefined)) {
+      const indexes = new Set(known.map(indexOf))
+      for (let index = 0; index < expected; index += 1) {
+        if (!indexes.has(String(index))) missing.push(`${jobName} index ${index}`)
+      }
+    } else if (known.length < expected) {
+      missing.push(`${expected - known.length} of ${expected} pods of ${jobName}`)
+    }
+  }
+  return { missing, uncounted }
+}
+
+/**
+ * Gives up the oldest gone pods of earlier executions beyond the limit. The current or last execution of each TrainJob is
+ * never touched, nor is a pod that still exists.
+ */
+export const bound = (evidence: Evidence, limits: Limits = defaultLimits): Evidence => {
+  if (Object.keys(evidence.pods).length <= limits.earlierPods) return evidence
+  const uids = Object.keys(evidence.trainJobs)
+  const needed = new Set(
+    (uids.length === 0 ? [undefined] : uids).flatMap(
+      (uid) => executions(evidence, uid).last?.pods.map((pod) => pod.uid) ?? []
+    )
+  )
+  const earlier = Object.values(evidence.pods)
+    .filter((it) => it.presence !== "present" && !needed.has(it.pod.metadata.uid))
+    .sort((a, b) => (b.goneAt ?? 0) - (a.goneAt ?? 0))
+  const drop = new Set(earlier.slice(limits.earlierPods).map((it) => it.pod.metadata.uid))
+  if (drop.size === 0) return evidence
+  return {
+    ...evidence,
+    pods: Object.fromEntries(Object.entries(evidence.pods).filter(([uid]) => !drop.has(uid))),
+    droppedPods: evidence.droppedPods + drop.size
+  }
+}
+
+/** Since when nothing of the name exists any more, epoch milliseconds; undefined while something does or may. */
+export const goneSince = (evidence: Evidence): number | undefined => {
+  const all: ReadonlyArray<Kept> = [
+    ...Object.values(evidence.trainJobs),
+    ...Object.values(evidence.jobSets),
+    ...Object.values(evidence.pods)
+  ]
+  if (all.some(({ presence }) => presence === "present")) return undefined
+  return all.reduce((latest, it) => Math.max(latest, it.goneAt ?? it.seenAt), 0)
+}

@@ -1,0 +1,266 @@
+/**
+ * The three functions of a `KubeTransport` over HTTP.
+ *
+ * @module
+ */
+import * as KubeError from "@dispatch-kubeflow/core/kube/KubeError"
+import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import type { KubeReply, KubeTransport, WatchFrame } from "@dispatch-kubeflow/core/kube/KubeTransport"
+import { HttpBody, HttpClientRequest, UrlParams } from "@effect/platform"
+import { Channel, Chunk, Clock, Effect, type Scope, Stream } from "effect"
+import type { Answer, HttpFailure, Kind, KubeHttp } from "./KubeHttp.js"
+import * as Ndjson from "./internal/Ndjson.js"
+import * as Redaction from "./internal/Redaction.js"
+
+const toHttp = (request: KubeRequest.KubeRequest, accept: string): HttpClientRequest.HttpClientRequest => {
+  const query = UrlParams.toString(UrlParams.fromInput(KubeRequest.queryPairs(request)))
+  const prepared = HttpClientRequest.make(KubeRequest.method(request))(
+    `${KubeRequest.path(request)}${query === "" ? "" : `?${query}`}`,
+    { headers: { accept } }
+  )
+  return request.body === undefined
+    ? prepared
+    : HttpClientRequest.setBody(
+        prepared,
+        HttpBody.text(JSON.stringify(request.body), KubeRequest.contentType(request))
+      )
+}
+
+const unavailable = (request: KubeRequest.KubeRequest, failure: HttpFailure): KubeError.KubeUnavailable =>
+  new KubeError.KubeUnavailable({
+    request: KubeRequest.withoutBody(request),
+    phase: failure.phase,
+    detail: failure.detail,
+    cause: failure.cause
+  })
+
+const malformed = (request: KubeRequest.KubeRequest, detail: string): KubeError.KubeMalformed =>
+  new KubeError.KubeMalformed({ request: KubeRequest.withoutBody(request), detail })
+
+const mediaType = (answer: Answer): string => answer.headers["content-type"]?.split(";")[0]?.trim() ?? ""
+
+const describeBody = (answer: Answer, body: string): string => {
+  const type = mediaType(answer)
+  const words = Redaction.firstWords(body)
+  return `${type === "" ? "no content type" : type}, ${words === "" ? "no text" : `"${words}"`}`
+}
+
+/** Texts of `Warning` headers (RFC 7234 section 5.5: code, agent, quoted text, perhaps a quoted date). */
+export const parseWarnings = (header: string | undefined): ReadonlyArray<string> =>
+  header === undefined
+    ? []
+    : [...header.matchAll(/\b\d{3} [^\s,]+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?/g)].map((match) =>
+        (match[1] ?? "").replace(/\\(.)/g, "$1")
+      )
+
+/** `Retry-After` in milliseconds from `now`: seconds, or an HTTP date. */
+export const parseRetryAfter = (header: string | undefined, now: number): number | undefined => {
+  if (header === undefined) return undefined
+  const text = header.trim()
+  if (/^\d+$/.test(text)) return Number(text) * 1000
+  const at = Date.parse(text)
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now)
+}
+
+const statusOf = (body: string): KubeError.Status | undefined => {
+  try {
+    const value: unknown = JSON.parse(body)
+    return KubeError.isStatus(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The error for an answer that is not a success. */
+const refusal = (request: KubeRequest.KubeRequest, answer: Answer): Effect.Effect<never, KubeError.KubeError> =>
+  Effect.gen(function* () {
+    if (answer.status >= 300 && answer.status < 400) {
+      const location = answer.headers["location"]
+      const host = location !== undefined && URL.canParse(location) ? ` to ${new URL(location).host}` : ""
+      return yield* malformed(request, `HTTP ${answer.status}, a redirection${host}`)
+    }
+    const body = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
+    const now = yield* Clock.currentTimeMillis
+    const retryAfter = parseRetryAfter(answer.headers["retry-after"], now)
+    const status = statusOf(body)
+    if (status !== undefined) return yield* KubeError.fromStatus(request, answer.status, status, retryAfter)
+    const words = Redaction.firstWords(body, 200)
+    // A 403 without a Status comes from something in front of the API server: its words must not look like admission's
+    return yield* KubeError.fromStatus(
+      request,
+      answer.status,
+      words === "" || answer.status === 403 ? undefined : { kind: "Status", code: answer.status, message: words },
+      retryAfter
+    )
+  })
+
+const isSuccess = (answer: Answer): boolean => answer.status >= 200 && answer.status < 300
+
+const frameTypes: ReadonlySet<string> = new Set(["ADDED", "MODIFIED", "DELETED", "BOOKMARK"])
+
+const isFrame = (value: unknown): value is WatchFrame =>
+  typeof value === "object" &&
+  value !== null &&
+  "type" in value &&
+  "object" in value &&
+  typeof value.type === "string" &&
+  frameTypes.has(value.type)
+
+/** What a value of a watch that is no event means. */
+const frameError = (request: KubeRequest.KubeRequest, value: unknown): KubeError.KubeError => {
+  const type = typeof value === "object" && value !== null && "type" in value ? String(value.type) : ""
+  if (type === "ERROR" && typeof value === "object" && value !== null && "object" in value) {
+    const status = value.object
+    if (KubeError.isStatus(status)) return KubeError.fromStatus(request, status.code ?? 500, status)
+    return malformed(request, "an ERROR frame without a Status")
+  }
+  // A Status instead of a frame: some proxies and servers end a watch so
+  if (KubeError.isStatus(value)) return KubeError.fromStatus(request, value.code ?? 500, value)
+  return malformed(request, type === "" ? "a line that is no watch frame" : `a frame of type "${Redaction.shown(type, 40)}"`)
+}
+
+/** Decodes the body of a watch. */
+const frames = (
+  request: KubeRequest.KubeRequest,
+  body: Stream.Stream<Uint8Array, KubeError.KubeError>
+): Stream.Stream<WatchFrame, KubeError.KubeError> =>
+  Stream.suspend(() => {
+    const splitter = Ndjson.makeSplitter()
+    const decoder: Channel.Channel<
+      Chunk.Chunk<WatchFrame>,
+      Chunk.Chunk<Uint8Array>,
+      KubeError.KubeError,
+      KubeError.KubeError,
+      void,
+      unknown
+    > = Channel.readWithCause({
+      onInput: (pieces: Chunk.Chunk<Uint8Array>) => {
+        const { values, garbled } = splitter.push(pieces)
+        const bad = values.findIndex((value) => !isFrame(value))
+        const good = (bad === -1 ? values : values.slice(0, bad)) as ReadonlyArray<WatchFrame>
+        const written = good.length === 0 ? Channel.void : Channel.write(Chunk.unsafeFromArray(good))
+        const failure =
+          bad !== -1
+            ? frameError(request, values[bad])
+            : garbled === undefined
+              ? undefined
+              : malformed(request, `a watch line of ${garbled.length} characters that is not JSON`)
+        return Channel.flatMap(written, () => (failure === undefined ? decoder : Channel.fail(failure)))
+      },
+      onFailure: Channel.failCause,
+      onDone: () =>
+        splitter.pending()
+          ? Channel.fail(
+              new KubeError.KubeUnavailable({
+                request: KubeRequest.withoutBody(request),
+                phase: "stream",
+                detail: "the connection ended in the middle of a line"
+              })
+            )
+          : Channel.void
+    })
+    return Stream.pipeThroughChannel(body, decoder)
+  })
+
+/**
+ * The part of a request that would reach another object than it names: an empty or dotted path segment changes which
+ * resource a URL means, and a delete of an object would become one of the whole collection.
+ */
+const badSegment = (request: KubeRequest.KubeRequest): string | undefined => {
+  for (const field of ["namespace", "name", "subresource"] as const) {
+    for (const segment of request[field]?.split(field === "subresource" ? "/" : "\0") ?? []) {
+      if (segment === "" || segment === "." || segment === ".." || /[/%]/.test(segment)) return field
+    }
+  }
+  return undefined
+}
+
+/**
+ * The transport over HTTP. It retries nothing, but that a 401 renews the credentials once: whether and when to try again
+ * is decided above it.
+ */
+export const make = (http: KubeHttp): KubeTransport => {
+  /** An answer that is a success. */
+  const open = (
+    kind: Kind,
+    request: KubeRequest.KubeRequest,
+    accept: string
+  ): Effect.Effect<Answer, KubeError.KubeError, Scope.Scope> =>
+    Effect.gen(function* () {
+      const bad = badSegment(request)
+      if (bad !== undefined) {
+        return yield* new KubeError.KubeInvalid({
+          request: KubeRequest.withoutBody(request),
+          code: 400,
+          status: { kind: "Status", code: 400, message: `the ${bad} cannot stand in a URL path` }
+        })
+      }
+      const prepared = toHttp(request, accept)
+      const broken = (failure: HttpFailure): KubeError.KubeError => unavailable(request, failure)
+      const send = Effect.mapError(http.send(kind, prepared), broken)
+      const first = yield* send
+      if (isSuccess(first)) return first
+      const error = yield* Effect.flip(refusal(request, first))
+      if (error._tag !== "KubeUnauthorized") return yield* error
+      if (!(yield* Effect.mapError(http.renew(first.credentials), broken))) return yield* error
+      const second = yield* send
+      return isSuccess(second) ? second : yield* refusal(request, second)
+    })
+
+  return {
+    call: (request) =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const answer = yield* open("call", request, "application/json")
+          const text = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
+          const body = yield* Effect.try({
+            try: (): unknown => JSON.parse(text),
+            catch: () =>
+              malformed(
+                request,
+                /json/.test(mediaType(answer)) && !text.trimStart().startsWith("<")
+                  ? // Its words would be an object's, which can hold env values
+                    `${mediaType(answer)} that is not JSON, ${text.length} characters`
+                  : describeBody(answer, text)
+              )
+          })
+          const date = Date.parse(answer.headers["date"] ?? "")
+          const reply: KubeReply = {
+            status: answer.status,
+            body,
+            warnings: parseWarnings(answer.headers["warning"]),
+            ...(Number.isNaN(date) ? {} : { serverTime: date })
+          }
+          return reply
+        })
+      ),
+    watch: (request) =>
+      Stream.unwrapScoped(
+        Effect.gen(function* () {
+          const answer = yield* open("watch", request, "application/json")
+          if (!/json/.test(mediaType(answer))) {
+            const text = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
+            return yield* malformed(request, describeBody(answer, text))
+          }
+          return frames(
+            request,
+            Stream.mapError(answer.stream, (failure) => unavailable(request, failure))
+          )
+        })
+      ),
+    bytes: (request) =>
+      Stream.unwrapScoped(
+        Effect.gen(function* () {
+          const answer = yield* open("bytes", request, "*/*")
+          if (answer.status === 204) {
+            return yield* new KubeError.KubeNotFound({ request: KubeRequest.withoutBody(request), subject: "log" })
+          }
+          if (mediaType(answer) === "text/html") {
+            const text = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
+            return yield* malformed(request, describeBody(answer, text))
+          }
+          return Stream.mapError(answer.stream, (failure) => unavailable(request, failure))
+        })
+      )
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Where the kubeconfig of a served cluster goes. A file that somebody else wrote is never touched.
+ *
+ * @module
+ */
+import { FileSystem, Path } from "@effect/platform"
+import type { PlatformError } from "@effect/platform/Error"
+import { Data, Effect, Schema, type Scope } from "effect"
+import * as Yaml from "yaml"
+import { clusterName } from "../ApiServer.js"
+
+/** The file exists and is not one that this program wrote. */
+export class KubeconfigTaken extends Data.TaggedError("KubeconfigTaken")<{ readonly path: string }> {
+  override get message(): string {
+    return `${this.path} exists and is not a kubeconfig of this program: choose another file for --kubeconfig`
+  }
+}
+
+const Own = Schema.Struct({
+  kind: Schema.Literal("Config"),
+  clusters: Schema.Array(Schema.Struct({ name: Schema.Literal(clusterName) }))
+})
+const isOwn = Schema.is(Own)
+
+const isOwnText = (text: string): boolean => {
+  try {
+    return isOwn(Yaml.parse(text))
+  } catch {
+    return false
+  }
+}
+
+const ownerOnly = 0o600
+
+/**
+ * Writes the kubeconfig, readable by its owner alone, and answers where it is. Without a path it goes into a folder of its
+ * own that is removed with the scope.
+ */
+export const write = (
+  kubeconfig: string,
+  path: string | undefined
+): Effect.Effect<string, KubeconfigTaken | PlatformError, FileSystem.FileSystem | Path.Path | Scope.Scope> =>
+  Effect.gen(function* () {
+    const files = yield* FileSystem.FileSystem
+    const paths = yield* Path.Path
+    if (path === undefined) {
+      const folder = yield* files.makeTempDirectoryScoped({ prefix: `${clusterName}-` })
+      const file = paths.join(folder, "kubeconfig")
+      yield* files.writeFileString(file, kubeconfig, { mode: ownerOnly })
+      return file
+    }
+    const file = paths.resolve(path)
+    if (yield* files.exists(file)) {
+      if (!isOwnText(yield* files.readFileString(file))) return yield* new KubeconfigTaken({ path: file })
+      // A mode that is given with the text counts for new files alone
+      yield* files.chmod(file, ownerOnly)
+    }
+    yield* files.writeFileString(file, kubeconfig, { mode: ownerOnly })
+    return file
+  })

@@ -1,0 +1,20 @@
+import { it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as fs from "node:fs"
+import * as Recording from "./Recording.js"
+import * as Replay from "./Replay.js"
+
+const names = (process.env["NAMES"] ?? "success").split(",")
+for (const name of names) {
+  it.scoped(name, () => Effect.gen(function* () {
+    const out = yield* Replay.replay(Recording.load("trainer", name))
+    console.log(`## ${name} same ${out.same} missing ${out.missing.join("; ")} extra ${out.extra.join("; ")}`)
+    for (const a of out.answers) console.log("   ANSWER " + a.slice(0, 1200))
+    for (const e of out.events.missing) console.log("   EVENT- " + e.slice(0, 300))
+    for (const e of out.events.extra.filter((e) => !/Killing/.test(e))) console.log("   EVENT+ " + e.slice(0, 300))
+    for (const d of out.differing) {
+      console.log(`   DIFF ${d.id} at ${d.at}`)
+      fs.writeFileSync(`/tmp/stages/diff-${name}-${d.id.replace(/[^a-zA-Z0-9]+/g, "_")}.json`, JSON.stringify({ recorded: d.recorded, ours: d.ours }))
+    }
+  }), 60000)
+}
