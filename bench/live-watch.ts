@@ -192,24 +192,35 @@ const bench = async (): Promise<void> => {
       )
   }
 
-  const rates: Record<string, Array<number>> = Object.fromEntries(Object.keys(cases).map((name) => [name, []]))
+  const empty = (): Record<string, Array<number>> => Object.fromEntries(Object.keys(cases).map((name) => [name, []]))
+  const rates = empty()
+  const costs = empty()
   for (let round = 0; round <= rounds; round++) {
     for (const [name, run] of Object.entries(cases)) {
       globalThis.gc?.()
       const started = performance.now()
+      const before = process.cpuUsage()
       const count = await run()
       const rate = (count / (performance.now() - started)) * 1000
       if (count !== events) throw new Error(`${name}: ${count} events of ${events}`)
+      const { user, system } = process.cpuUsage(before)
       // the first round warms up
-      if (round > 0) rates[name]?.push(rate)
+      if (round === 0) continue
+      rates[name]?.push(rate)
+      costs[name]?.push((user + system) / count)
     }
   }
-  const base = rates["client-node Watch (raw JSON)"] ?? []
-  console.log(`${events} events of ${JSON.stringify({ type: "ADDED", object: pod(1) }).length} bytes, ${rounds} rounds`)
-  for (const [name, values] of Object.entries(rates)) {
-    const ratios = values.map((rate, index) => rate / (base[index] ?? rate))
+  const reference = "client-node Watch (raw JSON)"
+  const size = JSON.stringify({ type: "MODIFIED", object: pod(1) }).length
+  console.log(`${events} events of ${size} bytes, ${rounds} rounds; ratios are medians of each round's own`)
+  for (const name of Object.keys(cases)) {
+    const speed = rates[name] ?? []
+    const cost = costs[name] ?? []
+    const faster = median(speed.map((rate, index) => rate / (rates[reference]?.[index] ?? rate)))
+    const cheaper = median(cost.map((cpu, index) => (costs[reference]?.[index] ?? cpu) / cpu))
     console.log(
-      `${name.padEnd(42)} ${Math.round(median(values)).toString().padStart(7)}/s   ${median(ratios).toFixed(2)}x Watch`
+      `${name.padEnd(40)} ${Math.round(median(speed)).toString().padStart(7)}/s ${faster.toFixed(2)}x   ` +
+        `client CPU ${median(cost).toFixed(1)} us/event ${cheaper.toFixed(2)}x`
     )
   }
   await runtime.dispose()

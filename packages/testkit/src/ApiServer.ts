@@ -667,29 +667,35 @@ export const layer = (options: Options): Layer.Layer<ApiServer, ApiServerError> 
 export interface ClusterOptions extends Omit<Options, "transport" | "registry" | "authenticate" | "version"> {
   /** Users by bearer token, beside the tokens that the cluster gives to its service accounts. */
   readonly tokens?: Readonly<Record<string, Rbac.Subject>>
+  /** Whom a request without credentials is from; default `system:anonymous`. */
+  readonly anonymous?: Rbac.Subject
 }
 
 /** Serves the in-memory cluster: its types, its users' permissions, its service accounts' tokens. */
-export const serveCluster = ({ tokens = {}, ...options }: ClusterOptions = {}): Effect.Effect<
+export const serveCluster = ({ anonymous, tokens = {}, ...options }: ClusterOptions = {}): Effect.Effect<
   Server,
   ApiServerError,
   Scope.Scope | Cluster.Cluster
 > =>
-  Effect.flatMap(Cluster.Cluster, (cluster) =>
-    serve({
+  Effect.flatMap(Cluster.Cluster, (cluster) => {
+    const accountOf = (token: string): Effect.Effect<Option.Option<Rbac.Subject>> =>
+      Effect.map(Effect.all([cluster.state, cluster.now]), ([state, now]) =>
+        Option.map(Option.fromNullable(Store.tokenSubject(state, token, now)), ({ name, namespace }) =>
+          Rbac.serviceAccount(namespace, name)
+        )
+      )
+    const known = authenticateWith(tokens, accountOf)
+    return serve({
       ...options,
       transport: cluster.transport,
       registry: cluster.registry,
       version: cluster.serverVersion,
-      authenticate: authenticateWith(tokens, (token) =>
-        Effect.map(Effect.all([cluster.state, cluster.now]), ([state, now]) =>
-          Option.map(Option.fromNullable(Store.tokenSubject(state, token, now)), ({ name, namespace }) =>
-            Rbac.serviceAccount(namespace, name)
-          )
+      authenticate: (credentials) =>
+        Effect.map(known(credentials), (subject) =>
+          credentials.token === undefined ? Option.orElse(subject, () => Option.fromNullable(anonymous)) : subject
         )
-      )
     })
-  )
+  })
 
 /** A layer of `serveCluster`. */
 export const layerCluster = (options: ClusterOptions = {}): Layer.Layer<ApiServer, ApiServerError, Cluster.Cluster> =>

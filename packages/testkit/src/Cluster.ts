@@ -177,8 +177,10 @@ const names = (seed: number): Names => {
   }
 }
 
-const chunkSizes = [1, 2, 3, 5, 8, 61, 509, 1024]
+const tinyChunks = [1, 2, 3, 5, 8, 13]
+const smallChunks = [1, 3, 61, 509, 1024]
 const bigChunks = [1021, 4096, 16_381]
+const tinyLimit = 4096
 const smallLimit = 65_536
 
 /** Cuts bytes where it hurts: inside lines and inside characters. Big logs get big pieces. */
@@ -194,8 +196,8 @@ const chopper = (seed: number): ((parts: ReadonlyArray<Uint8Array>) => Chunk.Chu
       offset += part.length
     }
     const pieces: Array<Uint8Array> = []
-    for (let start = 0; start < total; ) {
-      const sizes = delivered > smallLimit ? bigChunks : chunkSizes
+    for (let start = 0; start < total;) {
+      const sizes = delivered > smallLimit ? bigChunks : delivered > tinyLimit ? smallChunks : tinyChunks
       const end = Math.min(total, start + (sizes[next() % sizes.length] ?? 1))
       pieces.push(all.subarray(start, end))
       delivered += end - start
@@ -264,10 +266,14 @@ const nodeAddress = (object: object, index: number): object => {
     return object
   }
   const name = Json.string(Json.at(node, "metadata", "name")) ?? ""
-  return Json.set(node, ["status", "addresses"], [
-    { type: "InternalIP", address: `192.0.2.${(index % 250) + 1}` },
-    { type: "Hostname", address: name }
-  ])
+  return Json.set(
+    node,
+    ["status", "addresses"],
+    [
+      { type: "InternalIP", address: `192.0.2.${(index % 250) + 1}` },
+      { type: "Hostname", address: name }
+    ]
+  )
 }
 
 const systemNamespaces = ["default", "kube-node-lease", "kube-public", "kube-system"].map((name) => ({
@@ -284,7 +290,10 @@ const toError = (request: KubeRequest.KubeRequest, failure: Failure.Failure): Ku
     failure.retryAfter === undefined ? undefined : failure.retryAfter * 1000
   )
 
-const refuse = (request: KubeRequest.KubeRequest, failure: Failure.Failure): Effect.Effect<never, KubeError.KubeError> => {
+const refuse = (
+  request: KubeRequest.KubeRequest,
+  failure: Failure.Failure
+): Effect.Effect<never, KubeError.KubeError> => {
   const fail = Effect.fail(toError(request, failure))
   return failure.delay === undefined ? fail : Effect.zipRight(Effect.sleep(failure.delay), fail)
 }
@@ -344,7 +353,7 @@ const build = (options: Options, startedAt: number): Service => {
 
   const wakeKey = (key: string, version: number | undefined): void => {
     const set = waiting.get(key)
-    if (set !== undefined) for (const connection of [...set]) wake(connection, version)
+    if (set !== undefined) for (const connection of Array.from(set)) wake(connection, version)
   }
 
   const startWaiting = (connection: Open): Deferred.Deferred<void> => {
@@ -375,7 +384,8 @@ const build = (options: Options, startedAt: number): Service => {
   const noticePod = (entry: EventLog.Entry, now: number): void => {
     const uid = Json.string(Json.at(entry.object, "metadata", "uid")) ?? ""
     for (const container of endedContainers(entry)) {
-      if (LogStore.get(cell.logs, uid, container).length > 0) cell.logs = LogStore.finish(cell.logs, uid, container, now)
+      if (LogStore.get(cell.logs, uid, container).length > 0)
+        cell.logs = LogStore.finish(cell.logs, uid, container, now)
     }
     if (entry.type === "DELETED" && !following(uid)) cell.logs = LogStore.forget(cell.logs, uid)
     wakeKey(logKey(uid), undefined)
@@ -409,7 +419,10 @@ const build = (options: Options, startedAt: number): Service => {
         ? Either.left(Failure.noPath)
         : Either.right({ status: 200, body: answer, warnings: [], serverTime: now - (now % 1000) })
     }
-    if (Rbac.isReview(request) && Store.definition(cell.store, request.group, request.version, request.plural) !== undefined) {
+    if (
+      Rbac.isReview(request) &&
+      Store.definition(cell.store, request.group, request.version, request.plural) !== undefined
+    ) {
       return Rbac.review(cell.store, subject, request, now)
     }
     const outcome = Store.apply(cell.store, request, env(now))
@@ -470,10 +483,7 @@ const build = (options: Options, startedAt: number): Service => {
     readonly lastBookmarks: ReadonlyArray<number>
   }
 
-  type Step = Effect.Effect<
-    readonly [Chunk.Chunk<WatchFrame>, Option.Option<Cursor>],
-    KubeError.KubeError
-  >
+  type Step = Effect.Effect<readonly [Chunk.Chunk<WatchFrame>, Option.Option<Cursor>], KubeError.KubeError>
 
   const watchStep = (request: KubeRequest.KubeRequest, plan: Store.Watch, connection: Open) => {
     const resource = Registry.typeKey(plan.definition)
@@ -599,10 +609,7 @@ const build = (options: Options, startedAt: number): Service => {
     return Math.max(now, (newest?.ended ?? now) + followLinger)
   }
 
-  type LogStep = Effect.Effect<
-    readonly [Chunk.Chunk<Uint8Array>, Option.Option<Tail>],
-    KubeError.KubeError
-  >
+  type LogStep = Effect.Effect<readonly [Chunk.Chunk<Uint8Array>, Option.Option<Tail>], KubeError.KubeError>
 
   const logStep = (
     request: KubeRequest.KubeRequest,
@@ -638,7 +645,10 @@ const build = (options: Options, startedAt: number): Service => {
           const answer: Either.Either<LogStore.Opened, Failure.Failure> =
             refusal !== undefined
               ? Either.left(refusal)
-              : request.plural === "pods" && request.group === "" && request.subresource === "log" && request.verb === "get"
+              : request.plural === "pods" &&
+                  request.group === "" &&
+                  request.subresource === "log" &&
+                  request.verb === "get"
                 ? LogStore.open(cell.store, cell.logs, request, (node) => cell.kubelets.get(node) ?? "up", now)
                 : Either.left(Failure.noResource)
           if (Either.isLeft(answer)) {
@@ -674,10 +684,7 @@ const build = (options: Options, startedAt: number): Service => {
               )
               cell.logCount += 1
               const chop = chopper(seed * 7919 + cell.logCount)
-              return Stream.paginateChunkEffect(
-                { reader, endAt: Infinity },
-                logStep(request, opened, connection, chop)
-              )
+              return Stream.paginateChunkEffect({ reader, endAt: Infinity }, logStep(request, opened, connection, chop))
             }
           }
         })
@@ -715,21 +722,27 @@ const build = (options: Options, startedAt: number): Service => {
       })
     )
 
-  const seedObjects = (objects: ReadonlyArray<object>, now: number): ReadonlyArray<string> | ReadonlyArray<Json.JsonObject> => {
+  const seedObjects = (
+    objects: ReadonlyArray<object>,
+    now: number
+  ): Either.Either<ReadonlyArray<Json.JsonObject>, ReadonlyArray<string>> => {
     const base = Store.count(cell.store, { group: "", plural: "nodes" })
     const result = Store.seed(
       cell.store,
       objects.map((object, index) => nodeAddress(object, base + index)),
       env(now)
     )
-    if (result.unknown.length > 0) return result.unknown
+    if (result.unknown.length > 0) return Either.left(result.unknown)
     advance(result.state, now)
-    return result.seeded
+    return Either.right(result.seeded)
   }
 
   cell.store = Store.seed(
     initial,
-    [...(options.bare === true ? [] : [...systemNamespaces, ...Rbac.defaults]), ...(options.objects ?? []).map(nodeAddress)],
+    [
+      ...(options.bare === true ? [] : [...systemNamespaces, ...Rbac.defaults]),
+      ...(options.objects ?? []).map(nodeAddress)
+    ],
     env(startedAt)
   ).state
 
@@ -758,13 +771,12 @@ const build = (options: Options, startedAt: number): Service => {
         return result
       }),
     seed: (objects) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        const result = seedObjects(objects, now)
-        const [first] = result
-        return typeof first === "string"
-          ? Effect.dieMessage(`types that this cluster does not serve: ${result.join(", ")}`)
-          : Effect.succeed(result as ReadonlyArray<Json.JsonObject>)
-      }),
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Either.match(seedObjects(objects, now), {
+          onLeft: (unknown) => Effect.dieMessage(`types that this cluster does not serve: ${unknown.join(", ")}`),
+          onRight: Effect.succeed
+        })
+      ),
     state: Effect.sync(() => cell.store),
     changes: (fromVersion) =>
       Stream.unwrapScoped(
@@ -816,8 +828,7 @@ const build = (options: Options, startedAt: number): Service => {
           write.at ?? now
         )
       ),
-    rotateLog: (pod, container) =>
-      changeLog(pod, container, (uid, chosen) => LogStore.rotate(cell.logs, uid, chosen)),
+    rotateLog: (pod, container) => changeLog(pod, container, (uid, chosen) => LogStore.rotate(cell.logs, uid, chosen)),
     restartLog: (pod, container) =>
       changeLog(pod, container, (uid, chosen, now) => LogStore.restart(cell.logs, uid, chosen, now)),
     containerId: (pod, container) =>

@@ -24,7 +24,7 @@ export const compareVersions = (left: string, right: string): number => {
 export const versions = (registry: Registry.Registry, group: string): ReadonlyArray<string> => {
   const found = new Set<string>()
   for (const type of Registry.all(registry)) if (type.group === group) found.add(type.version)
-  return [...found].sort(compareVersions)
+  return [...found].toSorted(compareVersions)
 }
 
 /** The API groups beside the core group, in order of registration. */
@@ -102,7 +102,11 @@ export const answer = (registry: Registry.Registry, version: string, path: strin
       case "api":
         return { kind: "APIVersions", versions: ["v1"], serverAddressByClientCIDRs: [] }
       case "apis":
-        return { kind: "APIGroupList", apiVersion: "v1", groups: groups(registry).map((name) => groupBody(registry, name)) }
+        return {
+          kind: "APIGroupList",
+          apiVersion: "v1",
+          groups: groups(registry).map((name) => groupBody(registry, name))
+        }
       case "healthz":
       case "livez":
       case "readyz":

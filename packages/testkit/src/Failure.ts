@@ -107,12 +107,7 @@ export const unsupportedPatch: Failure = make(
 )
 
 /** 415 of a built-in type whose patch has no patch content type. */
-export const unsupportedMediaType: Failure = make(
-  415,
-  "UnsupportedMediaType",
-  "415: Unsupported Media Type",
-  {}
-)
+export const unsupportedMediaType: Failure = make(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 /** 409: the name is taken. */
 export const alreadyExists = (definition: ResourceDefinition, name: string, beingDeleted: boolean): Failure =>
@@ -137,12 +132,7 @@ export const conflict = (
   name: string,
   why: string
 ): Failure =>
-  make(
-    409,
-    "Conflict",
-    `Operation cannot be fulfilled on ${qualified(type)} "${name}": ${why}`,
-    named(type, name)
-  )
+  make(409, "Conflict", `Operation cannot be fulfilled on ${qualified(type)} "${name}": ${why}`, named(type, name))
 
 /** 409 of a delete precondition, naming the kind. */
 export const preconditionFailed = (definition: ResourceDefinition, name: string, why: string): Failure =>
@@ -172,12 +162,8 @@ export const invalid = (
 }
 
 /** 422 of an option: `ListOptions`, `DeleteOptions`, `CreateOptions` … */
-export const invalidOption = (
-  kind: string,
-  field: string,
-  reason: FieldError["reason"],
-  message: string
-): Failure => invalid({ group: "meta.k8s.io", kind }, "", [{ field, reason, message }])
+export const invalidOption = (kind: string, field: string, reason: FieldError["reason"], message: string): Failure =>
+  invalid({ group: "meta.k8s.io", kind }, "", [{ field, reason, message }])
 
 /** 422 of a JSON patch that does not apply: which operation failed is not said. */
 export const rejected: Failure = make(
@@ -194,10 +180,15 @@ export const forbidden = (
   why: string,
   causes?: Details["causes"]
 ): Failure =>
-  make(403, "Forbidden", `${qualified(definition)}${name === undefined || name === "" ? "" : ` "${name}"`} is forbidden: ${why}`, {
-    ...named(definition, name),
-    ...(causes === undefined ? {} : { causes })
-  })
+  make(
+    403,
+    "Forbidden",
+    `${qualified(definition)}${name === undefined || name === "" ? "" : ` "${name}"`} is forbidden: ${why}`,
+    {
+      ...named(definition, name),
+      ...(causes === undefined ? {} : { causes })
+    }
+  )
 
 /** 410: the version is not there any more. */
 export const expired = (message: string, continueToken?: string): Failure => {

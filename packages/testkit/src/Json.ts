@@ -32,6 +32,10 @@ export const string = (value: unknown): string | undefined => (typeof value === 
 /** The value as a number, `undefined` for anything else. */
 export const number = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined)
 
+/** A value as text: a string as it is, anything else as JSON. */
+export const text = (value: Json | undefined): string =>
+  typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value)
+
 /** The empty object. */
 export const empty: JsonObject = {}
 
@@ -75,9 +79,7 @@ export const omit = (value: JsonObject, keys: ReadonlyArray<string>): JsonObject
 export const equal = (left: Json | undefined, right: Json | undefined): boolean => {
   if (left === right) return true
   if (isArray(left)) {
-    return (
-      isArray(right) && left.length === right.length && left.every((item, index) => equal(item, right[index]))
-    )
+    return isArray(right) && left.length === right.length && left.every((item, index) => equal(item, right[index]))
   }
   if (isObject(left)) {
     if (!isObject(right)) return false
@@ -95,7 +97,7 @@ export const sorted = (value: Json): Json => {
   if (isArray(value)) return value.map(sorted)
   if (!isObject(value)) return value
   const result: Record<string, Json> = {}
-  for (const key of Object.keys(value).sort()) {
+  for (const key of Object.keys(value).toSorted()) {
     const entry = value[key]
     if (entry !== undefined) result[key] = sorted(entry)
   }

@@ -177,7 +177,7 @@ export const restart = (state: State, uid: string, container: string, now: numbe
 /** Forgets the logs of a pod. */
 export const forget = (state: State, uid: string): State => {
   let result = state
-  for (const [key] of [...OrderedMap.withPrefix(state, `${uid}/`)]) result = OrderedMap.remove(result, key)
+  for (const [key] of OrderedMap.withPrefix(state, `${uid}/`)) result = OrderedMap.remove(result, key)
   return result
 }
 
@@ -290,12 +290,19 @@ const integer = (value: string | undefined): Either.Either<number | undefined, F
       : Either.left(Failure.badRequest(`strconv.ParseInt: parsing ${JSON.stringify(value)}: invalid syntax`))
 
 /** Parses and validates the query of a log request. */
-export const parseOptions = (
-  request: KubeRequest.KubeRequest,
-  now: number
-): Either.Either<Options, Failure.Failure> =>
+export const parseOptions = (request: KubeRequest.KubeRequest, now: number): Either.Either<Options, Failure.Failure> =>
   Either.gen(function* () {
-    const { container = "", follow, limitBytes: limitText, previous, sinceSeconds: secondsText, sinceTime = "", stream, tailLines: tailText, timestamps } = request.query
+    const {
+      container = "",
+      follow,
+      limitBytes: limitText,
+      previous,
+      sinceSeconds: secondsText,
+      sinceTime = "",
+      stream,
+      tailLines: tailText,
+      timestamps
+    } = request.query
     const tailLines = yield* integer(tailText)
     const limitBytes = yield* integer(limitText)
     const sinceSeconds = yield* integer(secondsText)
@@ -398,9 +405,7 @@ export const containerState = (pod: Json.JsonObject, container: string): Contain
   )
   const status = statuses.find((entry) => Json.at(entry, "name") === container)
   const lastTerminated = Json.at(status, "lastState", "terminated")
-  const last = Json.isObject(lastTerminated)
-    ? { containerId: Json.string(lastTerminated["containerID"]) }
-    : undefined
+  const last = Json.isObject(lastTerminated) ? { containerId: Json.string(lastTerminated["containerID"]) } : undefined
   const terminated = Json.at(status, "state", "terminated")
   if (Json.isObject(terminated)) {
     return {
@@ -587,27 +592,22 @@ const openContainer = (
   }
   if (!running && status.last === undefined) {
     const why =
-      status.reason === "ErrImagePull" || status.reason === "ImagePullBackOff"
-        ? "image can't be pulled"
-        : status.reason
-    return refuse(
-      `container ${JSON.stringify(container)} in pod ${JSON.stringify(name)} is waiting to start: ${why}`
-    )
+      status.reason === "ErrImagePull" || status.reason === "ImagePullBackOff" ? "image can't be pulled" : status.reason
+    return refuse(`container ${JSON.stringify(container)} in pod ${JSON.stringify(name)} is waiting to start: ${why}`)
   }
-  const served = status.state === "running" ? "" : (status.state === "terminated" ? (status.containerId ?? status.last?.containerId) : status.last?.containerId)
+  const served =
+    status.state === "running"
+      ? ""
+      : status.state === "terminated"
+        ? (status.containerId ?? status.last?.containerId)
+        : status.last?.containerId
   if (served === undefined || (status.state === "terminated" && served === "")) {
     return refuse(`container ${JSON.stringify(container)} in pod ${JSON.stringify(name)} is terminated`)
   }
   return Either.right(start(newest, uid, container, node, options))
 }
 
-const start = (
-  instance: Instance,
-  uid: string,
-  container: string,
-  node: string,
-  options: Options
-): Opened => {
+const start = (instance: Instance, uid: string, container: string, node: string, options: Options): Opened => {
   const current = instance.files[instance.files.length - 1] ?? freshFile(0)
   let index = 0
   if (options.tailLines !== undefined) {

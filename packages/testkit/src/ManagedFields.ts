@@ -87,7 +87,7 @@ export const toFieldsV1 = (set: FieldSet): Json.JsonObject => {
   if (set.children.size === 0) return sharedLeaf
   const result: Record<string, Json.Json> = {}
   if (set.self) result["."] = sharedLeaf
-  for (const key of [...set.children.keys()].sort()) result[key] = toFieldsV1(set.children.get(key) ?? nothing)
+  for (const key of [...set.children.keys()].toSorted()) result[key] = toFieldsV1(set.children.get(key) ?? nothing)
   return result
 }
 
@@ -159,7 +159,16 @@ const mapFields: ReadonlySet<string> = new Set([
 ])
 
 /** Structs and lists that are one value to field management. */
-const atomicFields: ReadonlySet<string> = new Set(["roleRef", "selector", "matchLabels", "nodeAffinity", "fieldRef", "secretKeyRef", "configMapKeyRef", "resourceFieldRef"])
+const atomicFields: ReadonlySet<string> = new Set([
+  "roleRef",
+  "selector",
+  "matchLabels",
+  "nodeAffinity",
+  "fieldRef",
+  "secretKeyRef",
+  "configMapKeyRef",
+  "resourceFieldRef"
+])
 
 const itemKey = (field: string, item: Json.Json): string | undefined => {
   if (!Json.isObject(item)) return undefined
@@ -333,26 +342,17 @@ const changes = (before: Json.Json, after: Json.Json, field: string, walk: Walk,
 }
 
 const changesOfObjects = (before: Json.JsonObject, after: Json.JsonObject, walk: Walk): Changes => {
-  const metadata = changes(
-    before["metadata"] ?? Json.empty,
-    after["metadata"] ?? Json.empty,
-    "metadata",
-    walk,
-    true
-  )
+  const metadata = changes(before["metadata"] ?? Json.empty, after["metadata"] ?? Json.empty, "metadata", walk, true)
   const strip = (object: Json.JsonObject): Json.JsonObject => Json.omit(object, ["metadata"])
   const empty = buildRoot(strip(after), walk)
   const rest =
     Object.keys(strip(before)).length === 0
       ? { set: empty, removed: nothing }
-      : changesOfEntries(
-          fieldEntries(strip(before)),
-          fieldEntries(strip(after)),
-          (key) => key.slice(2),
-          walk,
-          false
-        )
-  const meta = Object.keys(Json.object(before["metadata"])).length === 0 ? buildRoot({ metadata: after["metadata"] ?? {} }, walk) : make(false, new Map(isEmpty(metadata.set) ? [] : [["f:metadata", metadata.set]]))
+      : changesOfEntries(fieldEntries(strip(before)), fieldEntries(strip(after)), (key) => key.slice(2), walk, false)
+  const meta =
+    Object.keys(Json.object(before["metadata"])).length === 0
+      ? buildRoot({ metadata: after["metadata"] ?? {} }, walk)
+      : make(false, new Map(isEmpty(metadata.set) ? [] : [["f:metadata", metadata.set]]))
   return {
     set: union(rest.set, meta),
     removed: union(
@@ -383,9 +383,9 @@ const read = (object: Json.JsonObject): ReadonlyArray<Manager> =>
   }))
 
 const write = (managers: ReadonlyArray<Manager>): ReadonlyArray<Json.Json> =>
-  [...managers]
+  managers
     .filter(({ fields }) => !isEmpty(fields))
-    .sort(
+    .toSorted(
       (a, b) =>
         compare(a.operation, b.operation) ||
         compare(a.time, b.time) ||
@@ -423,20 +423,19 @@ const withManaged = (object: Json.JsonObject, managers: ReadonlyArray<Json.Json>
   Json.set(object, ["metadata", "managedFields"], managers.length === 0 ? undefined : managers)
 
 /** The object after a create, an update or a patch: the writer owns what it changed, the others no longer do. */
-export const update = (
-  old: Json.JsonObject | undefined,
-  object: Json.JsonObject,
-  writer: Writer
-): Json.JsonObject => {
+export const update = (old: Json.JsonObject | undefined, object: Json.JsonObject, writer: Writer): Json.JsonObject => {
   const walk: Walk = { custom: writer.custom, mode: "update" }
   const { removed, set } = changesOfObjects(old === undefined ? Json.empty : manageable(old), manageable(object), walk)
   const isMine = isWriter(writer, "Update")
   const before = old === undefined ? [] : read(old)
   // Objects that were made without managed fields are not tracked: observed with 1.37.2
   if (old !== undefined && before.length === 0) return withManaged(object, [])
-  if (isEmpty(set) && isEmpty(removed)) return withManaged(object, Json.array(Json.at(old, "metadata", "managedFields")))
+  if (isEmpty(set) && isEmpty(removed))
+    return withManaged(object, Json.array(Json.at(old, "metadata", "managedFields")))
   const gone = union(set, removed)
-  const managers = before.filter((entry) => !isMine(entry)).map((entry) => ({ ...entry, fields: difference(entry.fields, gone) }))
+  const managers = before
+    .filter((entry) => !isMine(entry))
+    .map((entry) => ({ ...entry, fields: difference(entry.fields, gone) }))
   const mine = before.find(isMine)
   const fields = union(mine === undefined ? nothing : difference(mine.fields, removed), set)
   const unchangedSet = mine !== undefined && same(fields, mine.fields)
@@ -526,7 +525,10 @@ export const apply = (
   const others = before.filter((entry) => !isMine(entry))
   const merged: Record<string, Json.Json> = { ...base }
   for (const [key, value] of Object.entries(wanted)) merged[key] = mergeApplied(base[key], value, key)
-  const { set: changed } = changesOfObjects(manageable(base), manageable(merged), { custom: writer.custom, mode: "apply" })
+  const { set: changed } = changesOfObjects(manageable(base), manageable(merged), {
+    custom: writer.custom,
+    mode: "apply"
+  })
   const conflicts: Array<Conflict> = []
   for (const entry of others) {
     for (const path of paths(intersection(intersection(entry.fields, changed), set))) {
@@ -544,7 +546,13 @@ export const apply = (
   let dropped = mine === undefined ? nothing : difference(mine.fields, set)
   for (const entry of remaining) dropped = difference(dropped, entry.fields)
   // An item or object that still has owned fields below it stays
-  dropped = prune(dropped, union(set, remaining.reduce((all, entry) => union(all, entry.fields), nothing)))
+  dropped = prune(
+    dropped,
+    union(
+      set,
+      remaining.reduce((all, entry) => union(all, entry.fields), nothing)
+    )
+  )
   const object = Json.object(removePaths(merged, make(false, dropped.children), ""))
   const withMetadata: Json.JsonObject =
     object["metadata"] === undefined && merged["metadata"] !== undefined ? { ...object, metadata: {} } : object

@@ -8,9 +8,7 @@ import { Either } from "effect"
 import * as Json from "./Json.js"
 
 /** Why a patch cannot be applied. `malformed` is a 400 with this message, `unprocessable` the 422 that says nothing. */
-export type Objection =
-  | { readonly _tag: "Malformed"; readonly message: string }
-  | { readonly _tag: "Unprocessable" }
+export type Objection = { readonly _tag: "Malformed"; readonly message: string } | { readonly _tag: "Unprocessable" }
 
 type Result = Either.Either<Json.JsonObject, Objection>
 
@@ -61,9 +59,7 @@ const lookup = (document: Json.Json, path: ReadonlyArray<string>): Json.Json | u
   return current
 }
 
-type Edit =
-  | { readonly op: "add" | "replace"; readonly value: Json.Json }
-  | { readonly op: "remove" }
+type Edit = { readonly op: "add" | "replace"; readonly value: Json.Json } | { readonly op: "remove" }
 
 const edit = (document: Json.Json, path: ReadonlyArray<string>, change: Edit): Json.Json | undefined => {
   const [token, ...rest] = path
@@ -206,8 +202,7 @@ const sortBy = (
   items: ReadonlyArray<Json.Json>,
   order: ReadonlyArray<Json.Json>,
   same: (a: Json.Json, b: Json.Json) => boolean
-): ReadonlyArray<Json.Json> =>
-  [...items].sort((a, b) => position(order, a, same) - position(order, b, same))
+): ReadonlyArray<Json.Json> => items.toSorted((a, b) => position(order, a, same) - position(order, b, same))
 
 const mergeList = (
   field: string,

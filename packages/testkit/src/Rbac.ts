@@ -154,7 +154,7 @@ const allowsResource = (rule: Json.JsonObject, attributes: ResourceAttributes): 
 const allowsPath = (rule: Json.JsonObject, attributes: PathAttributes): boolean =>
   includesOrAll(listed(rule, "verbs"), attributes.verb) &&
   listed(rule, "nonResourceURLs").some((entry) => {
-    const url = String(entry)
+    const url = Json.text(entry)
     return url === "*" || url === attributes.path || (url.endsWith("*") && attributes.path.startsWith(url.slice(0, -1)))
   })
 
@@ -194,7 +194,8 @@ export const attributesOf = (request: KubeRequest.KubeRequest): ResourceAttribut
     resource: request.plural,
     subresource: request.subresource,
     // `/api/v1/namespaces/x` is authorized inside the namespace x
-    namespace: request.namespace ?? (request.group === "" && request.plural === "namespaces" ? request.name : undefined),
+    namespace:
+      request.namespace ?? (request.group === "" && request.plural === "namespaces" ? request.name : undefined),
     name: request.name ?? (selects ? selectedName(request) : undefined)
   }
 }
@@ -224,7 +225,10 @@ export const check = (
   }
   const { group, name, namespace, resource, subresource, verb } = attributes
   const type = { group, plural: resource }
-  const where = request.namespace === undefined || namespace === undefined ? "at the cluster scope" : `in the namespace ${JSON.stringify(namespace)}`
+  const where =
+    request.namespace === undefined || namespace === undefined
+      ? "at the cluster scope"
+      : `in the namespace ${JSON.stringify(namespace)}`
   const shown = name === undefined || name === "" ? "" : ` ${JSON.stringify(name)}`
   const asked = subresource === undefined ? resource : `${resource}/${subresource}`
   return Failure.make(

@@ -170,9 +170,7 @@ export const register = (registry: Registry, type: Definable): Registry => {
 
 /** A registry of these types. */
 export const make = (types: ReadonlyArray<Definable>): Registry => ({
-  definitions: new Map(
-    types.map((type) => [versionKey(type.group, type.version, type.plural), define(type)] as const)
-  )
+  definitions: new Map(types.map((type) => [versionKey(type.group, type.version, type.plural), define(type)] as const))
 })
 
 const defaulted = (object: Json.JsonObject, defaults: Json.JsonObject): Json.JsonObject => {
@@ -200,8 +198,17 @@ const invalid = (field: string, message: string): FieldError => ({ field, reason
 
 // ---- pods -----------------------------------------------------------------------------------------------------------
 
-const containerDefaults = (container: Json.Json): Json.Json => {
-  if (!Json.isObject(container)) return container
+const withFieldRef = (variable: Json.Json): Json.Json =>
+  Json.isObject(Json.at(variable, "valueFrom", "fieldRef")) && Json.isObject(variable)
+    ? Json.set(variable, ["valueFrom", "fieldRef"], {
+        apiVersion: "v1",
+        ...Json.object(Json.at(variable, "valueFrom", "fieldRef"))
+      })
+    : variable
+
+const containerDefaults = (given: Json.Json): Json.Json => {
+  if (!Json.isObject(given)) return given
+  const container = given["env"] === undefined ? given : { ...given, env: Json.array(given["env"]).map(withFieldRef) }
   const image = Json.string(container["image"]) ?? ""
   const tag = image.includes("@") ? "digest" : (/:([^/:]+)$/.exec(image)?.[1] ?? "latest")
   return defaulted(container, {
@@ -289,7 +296,12 @@ const withoutMutable = (spec: Json.JsonObject): Json.JsonObject => {
       )
     }
   }
-  return Json.omit(stripped, ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"])
+  return Json.omit(stripped, [
+    "activeDeadlineSeconds",
+    "tolerations",
+    "terminationGracePeriodSeconds",
+    "schedulingGates"
+  ])
 }
 
 const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
@@ -367,7 +379,9 @@ const jobDefaults = (job: Json.JsonObject): Json.JsonObject => {
       ...Json.object(job["metadata"]),
       // https://kubernetes.io/docs/concepts/workloads/controllers/job/: the labels of a template without own ones are
       // also those of the Job
-      ...(manual || Object.keys(ownLabels).length > 0 ? {} : { labels: { ...Json.object(templateMeta["labels"]), ...labels } })
+      ...(manual || Object.keys(ownLabels).length > 0
+        ? {}
+        : { labels: { ...Json.object(templateMeta["labels"]), ...labels } })
     },
     spec: {
       ...spec,
@@ -376,7 +390,9 @@ const jobDefaults = (job: Json.JsonObject): Json.JsonObject => {
         : { selector: { matchLabels: { "batch.kubernetes.io/controller-uid": uid } } }),
       template: {
         ...template,
-        metadata: manual ? templateMeta : { ...templateMeta, labels: { ...Json.object(templateMeta["labels"]), ...labels } },
+        metadata: manual
+          ? templateMeta
+          : { ...templateMeta, labels: { ...Json.object(templateMeta["labels"]), ...labels } },
         spec: podSpecDefaults(Json.object(template["spec"]))
       }
     },
@@ -430,7 +446,14 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
         : invalid("spec.completions", `Invalid value: ${JSON.stringify(spec["completions"])}: field is immutable`)
     )
   }
-  for (const key of ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]) {
+  for (const key of [
+    "selector",
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy"
+  ]) {
     if (!Json.equal(spec[key], before[key])) {
       errors.push(invalid(`spec.${key}`, `Invalid value: ${JSON.stringify(spec[key] ?? null)}: field is immutable`))
     }
@@ -570,7 +593,15 @@ const bindingDefaults = (object: Json.JsonObject): Json.JsonObject => ({
 type JsonType = "boolean" | "integer" | "string" | "object" | "array"
 
 const typeOf = (value: Json.Json): string =>
-  Json.isArray(value) ? "array" : value === null ? "null" : typeof value === "number" ? (Number.isInteger(value) ? "integer" : "number") : typeof value
+  Json.isArray(value)
+    ? "array"
+    : value === null
+      ? "null"
+      : typeof value === "number"
+        ? Number.isInteger(value)
+          ? "integer"
+          : "number"
+        : typeof value
 
 /** Type errors of some fields, with the words of the schema validator of custom resources. */
 const typeErrors = (

@@ -230,7 +230,9 @@ const metadataOrder = [
 ]
 
 const isEmptyValue = (value: Json.Json): boolean =>
-  value === null || (Json.isArray(value) && value.length === 0) || (Json.isObject(value) && Object.keys(value).length === 0)
+  value === null ||
+  (Json.isArray(value) && value.length === 0) ||
+  (Json.isObject(value) && Object.keys(value).length === 0)
 
 /** The object as the server would write it: metadata without empty members, fields in the server's order. */
 const canonical = (type: Registry.ResourceDefinition, object: Json.JsonObject): Json.JsonObject => {
@@ -273,9 +275,7 @@ const commit = (
       types: OrderedMap.set(
         state.types,
         where.resource,
-        next === undefined
-          ? OrderedMap.remove(objects, where.key)
-          : OrderedMap.set(objects, where.key, object)
+        next === undefined ? OrderedMap.remove(objects, where.key) : OrderedMap.set(objects, where.key, object)
       ),
       owned: reindex(state.owned, where, ownerUids(previous), ownerUids(next))
     }
@@ -296,7 +296,11 @@ export const seed = (
   state: State,
   objects: ReadonlyArray<unknown>,
   env: Env
-): { readonly state: State; readonly seeded: ReadonlyArray<Json.JsonObject>; readonly unknown: ReadonlyArray<string> } => {
+): {
+  readonly state: State
+  readonly seeded: ReadonlyArray<Json.JsonObject>
+  readonly unknown: ReadonlyArray<string>
+} => {
   let current = state
   const seeded: Array<Json.JsonObject> = []
   const unknown: Array<string> = []
@@ -304,16 +308,18 @@ export const seed = (
     const value = Json.object(Json.fromUnknown(given))
     const type = Registry.ofObject(current.registry, value)
     if (type === undefined) {
-      unknown.push(`${String(value["apiVersion"])} ${String(value["kind"])}`)
+      unknown.push(`${Json.text(value["apiVersion"])} ${Json.text(value["kind"])}`)
       continue
     }
     const metadata = Json.object(value["metadata"])
     const namespace = type.scope === "Namespaced" ? (Json.string(metadata["namespace"]) ?? "default") : undefined
-    if (namespace !== undefined && get(current, { group: "", plural: "namespaces" }, undefined, namespace) === undefined) {
+    if (
+      namespace !== undefined &&
+      get(current, { group: "", plural: "namespaces" }, undefined, namespace) === undefined
+    ) {
       current = seed(current, [{ apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } }], env).state
     }
-    const name =
-      Json.string(metadata["name"]) ?? `${Json.string(metadata["generateName"]) ?? ""}${env.suffix()}`
+    const name = Json.string(metadata["name"]) ?? `${Json.string(metadata["generateName"]) ?? ""}${env.suffix()}`
     const where: Located = { resource: Registry.typeKey(type), key: objectKey(namespace, name) }
     const previous = at(current, where)
     const filled: Json.JsonObject = {
@@ -369,7 +375,12 @@ const renderList = (
   // Go leaves out an empty continue of built-in lists and writes it for custom resources
   const token = metadata["continue"] === undefined && type.custom ? { continue: "" } : {}
   return type.custom
-    ? { apiVersion, items: items.map((item) => render(type, item)), kind: type.listKind, metadata: { ...token, ...metadata } }
+    ? {
+        apiVersion,
+        items: items.map((item) => render(type, item)),
+        kind: type.listKind,
+        metadata: { ...token, ...metadata }
+      }
     : {
         kind: type.listKind,
         apiVersion,
@@ -449,12 +460,7 @@ const writeOptions = (request: KubeRequest.KubeRequest): Step<boolean> => {
   if (request.verb === "patch") {
     if (request.patchType === "apply" && (fieldManager ?? "") === "") {
       return Either.left(
-        Failure.invalidOption(
-          kind,
-          "fieldManager",
-          "FieldValueRequired",
-          "Required value: is required for apply patch"
-        )
+        Failure.invalidOption(kind, "fieldManager", "FieldValueRequired", "Required value: is required for apply patch")
       )
     }
     if (request.patchType !== "apply" && force !== undefined) {
@@ -474,9 +480,7 @@ const writeOptions = (request: KubeRequest.KubeRequest): Step<boolean> => {
 const body = (call: Call): Step<Json.JsonObject> => {
   const { request, type } = call
   const unrecognized = (why: string): Step<never> =>
-    Either.left(
-      Failure.badRequest(`the object provided is unrecognized (must be of type ${type.kind}): ${why}`)
-    )
+    Either.left(Failure.badRequest(`the object provided is unrecognized (must be of type ${type.kind}): ${why}`))
   if (request.body === undefined || request.body === "") {
     return unrecognized("couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)")
   }
@@ -530,7 +534,11 @@ const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
     if (kind !== type.kind) {
       return Either.left(
         Failure.invalid({ group: type.group, kind }, Json.string(Json.at(object, "metadata", "name")) ?? "", [
-          { field: "kind", reason: "FieldValueInvalid", message: `Invalid value: ${JSON.stringify(kind)}: must be ${type.kind}` }
+          {
+            field: "kind",
+            reason: "FieldValueInvalid",
+            message: `Invalid value: ${JSON.stringify(kind)}: must be ${type.kind}`
+          }
         ])
       )
     }
@@ -645,7 +653,29 @@ const validated = (
 
 const generatedNameBase = 58
 
-const serverMetadata = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"]
+const generateAttempts = 8
+
+/** The name of a new object: its own, or one generated that is free (the server, too, tries a few times). */
+const nameFor = (call: Call, metadata: Json.JsonObject): string => {
+  const given = Json.string(metadata["name"]) ?? ""
+  const base = Json.string(metadata["generateName"]) ?? ""
+  if (given !== "" || base === "") return given
+  let name = ""
+  for (let attempt = 0; attempt < generateAttempts; attempt += 1) {
+    name = base.slice(0, generatedNameBase) + call.env.suffix()
+    if (get(call.state, call.type, call.request.namespace, name) === undefined) break
+  }
+  return name
+}
+
+const serverMetadata = [
+  "uid",
+  "creationTimestamp",
+  "deletionTimestamp",
+  "deletionGracePeriodSeconds",
+  "selfLink",
+  "managedFields"
+]
 
 const created = (call: Call, given: Json.JsonObject, applied: boolean): Step<Done> =>
   Either.gen(function* () {
@@ -654,22 +684,23 @@ const created = (call: Call, given: Json.JsonObject, applied: boolean): Step<Don
     const ownNamespace = Json.string(metadata["namespace"]) ?? ""
     if (type.scope === "Namespaced" && ownNamespace !== "" && ownNamespace !== request.namespace) {
       return yield* Either.left(
-        Failure.badRequest(
-          "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
       )
     }
     const sentVersion = Json.string(metadata["resourceVersion"]) ?? ""
     if (!applied && sentVersion !== "" && sentVersion !== "0") {
       return yield* Either.left(Failure.plain("resourceVersion should not be set on objects to be created"))
     }
-    const base = Json.string(metadata["generateName"]) ?? ""
-    const name = (Json.string(metadata["name"]) ?? "") || (base === "" ? "" : base.slice(0, generatedNameBase) + env.suffix())
+    const name = nameFor(call, metadata)
     yield* checkNamespace(call, name)
     const stamped: Json.JsonObject = {
       ...given,
       metadata: {
-        ...Json.omit(metadata, [...serverMetadata, "resourceVersion", ...(type.generation === "none" ? [] : ["generation"])]),
+        ...Json.omit(metadata, [
+          ...serverMetadata,
+          "resourceVersion",
+          ...(type.generation === "none" ? [] : ["generation"])
+        ]),
         ...(name === "" ? {} : { name }),
         ...(type.scope === "Namespaced" && request.namespace !== undefined ? { namespace: request.namespace } : {}),
         uid: env.newUid(),
@@ -746,13 +777,12 @@ const isReleased = (type: Registry.ResourceDefinition, object: Json.JsonObject):
 const generationOf = (object: Json.JsonObject): number => Json.number(Json.at(object, "metadata", "generation")) ?? 0
 
 const content = (type: Registry.ResourceDefinition, object: Json.JsonObject): Json.JsonObject =>
-  Json.omit(object, type.statusSubresource ? ["metadata", "status", "apiVersion", "kind"] : ["metadata", "apiVersion", "kind"])
+  Json.omit(
+    object,
+    type.statusSubresource ? ["metadata", "status", "apiVersion", "kind"] : ["metadata", "apiVersion", "kind"]
+  )
 
-const nextGeneration = (
-  call: Call,
-  old: Json.JsonObject,
-  object: Json.JsonObject
-): Json.JsonObject => {
+const nextGeneration = (call: Call, old: Json.JsonObject, object: Json.JsonObject): Json.JsonObject => {
   const { request, type } = call
   if (type.generation === "none") return object
   const changed =
@@ -797,7 +827,8 @@ const restrict = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): 
     : { ...incoming, metadata }
 }
 
-const comparable = (object: Json.JsonObject): Json.JsonObject => Json.set(object, ["metadata", "resourceVersion"], undefined)
+const comparable = (object: Json.JsonObject): Json.JsonObject =>
+  Json.set(object, ["metadata", "resourceVersion"], undefined)
 
 /** Stores a changed object: a no-op keeps its version, one whose last finalizer went is deleted. */
 const store = (call: Call, old: Json.JsonObject, next: Json.JsonObject, status = 200): Done => {
@@ -823,7 +854,8 @@ const checkedChange = (call: Call, old: Json.JsonObject, incoming: Json.JsonObje
     return canonical(type, nextGeneration(call, old, admitted))
   })
 
-const sentVersion = (object: Json.JsonObject): string => Json.string(Json.at(object, "metadata", "resourceVersion")) ?? ""
+const sentVersion = (object: Json.JsonObject): string =>
+  Json.string(Json.at(object, "metadata", "resourceVersion")) ?? ""
 
 const checkVersion = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): Step<void> => {
   const { type } = call
@@ -856,11 +888,9 @@ const checkVersion = (call: Call, old: Json.JsonObject, incoming: Json.JsonObjec
 
 const update = (call: Call): Step<Done> =>
   Either.gen(function* () {
-    const { request, state, type } = call
+    const { request, type } = call
     if (request.name === undefined) {
-      return yield* Either.left(
-        type.custom ? Failure.badRequest("name must be provided") : Failure.methodNotAllowed
-      )
+      return yield* Either.left(type.custom ? Failure.badRequest("name must be provided") : Failure.methodNotAllowed)
     }
     const incoming = yield* body(call)
     yield* checkKind(call, incoming)
@@ -868,9 +898,7 @@ const update = (call: Call): Step<Done> =>
     const name = Json.string(Json.at(incoming, "metadata", "name")) ?? ""
     if (name === "") {
       return yield* Either.left(
-        Failure.badRequest(
-          `the name of the object (based on URL) was undeterminable: name must be provided`
-        )
+        Failure.badRequest(`the name of the object (based on URL) was undeterminable: name must be provided`)
       )
     }
     if (name !== request.name) {
@@ -881,9 +909,7 @@ const update = (call: Call): Step<Done> =>
     const namespace = Json.string(Json.at(incoming, "metadata", "namespace")) ?? ""
     if (type.scope === "Namespaced" && namespace !== "" && namespace !== request.namespace) {
       return yield* Either.left(
-        Failure.badRequest(
-          "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
       )
     }
     const old = yield* existing(call)
@@ -904,7 +930,6 @@ const update = (call: Call): Step<Done> =>
       return store(call, old, canonical(type, next))
     }
     const next = yield* checkedChange(call, old, incoming)
-    void state
     return store(call, old, canonical(type, ManagedFields.update(old, next, writerOf(call))))
   })
 
@@ -992,7 +1017,12 @@ const conflictFailure = (conflicts: ReadonlyArray<ManagedFields.Conflict>): Fail
   const text =
     causes.length === 1 && first !== undefined
       ? `${first.message}: ${first.field}`
-      : [...managers].map(([message, fields]) => `${message.replace("conflict", "conflicts")}:\n${fields.map((field) => `- ${field}`).join("\n")}`).join("\n")
+      : [...managers]
+          .map(
+            ([message, fields]) =>
+              `${message.replace("conflict", "conflicts")}:\n${fields.map((field) => `- ${field}`).join("\n")}`
+          )
+          .join("\n")
   return Failure.make(
     409,
     "Conflict",
@@ -1069,9 +1099,7 @@ const patch = (call: Call): Step<Done> =>
   Either.gen(function* () {
     const { request, type } = call
     if (request.name === undefined) {
-      return yield* Either.left(
-        type.custom ? Failure.badRequest("name must be provided") : Failure.methodNotAllowed
-      )
+      return yield* Either.left(type.custom ? Failure.badRequest("name must be provided") : Failure.methodNotAllowed)
     }
     if (request.patchType === "apply") return yield* applyPatch(call)
     if (request.patchType === "strategic" && type.custom) return yield* Either.left(Failure.unsupportedPatch)
@@ -1083,7 +1111,10 @@ const patch = (call: Call): Step<Done> =>
     if (Json.at(incoming, "kind") !== type.kind || Json.at(incoming, "apiVersion") !== Registry.apiVersion(type)) {
       const kind = Json.string(incoming["kind"]) ?? ""
       return yield* Either.left(
-        patchError(incoming, `no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(incoming["apiVersion"])}`)
+        patchError(
+          incoming,
+          `no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(incoming["apiVersion"])}`
+        )
       )
     }
     const problem = type.custom ? undefined : type.decodeError(incoming)
@@ -1160,7 +1191,7 @@ const deleteOptions = (request: KubeRequest.KubeRequest, given?: unknown): Step<
     }
     const dryRun = yield* dryRunOf(
       "DeleteOptions",
-      Json.array(options["dryRun"]).map((value) => String(value))
+      Json.array(options["dryRun"]).map(Json.text)
     )
     return {
       dryRun,
@@ -1228,8 +1259,7 @@ const graceOf = (pod: Json.JsonObject, options: DeleteOptions): number => {
   const nodeName = Json.string(Json.at(pod, "spec", "nodeName")) ?? ""
   // Nobody would confirm the end of a pod without a node, and a finished one has ended
   if (nodeName === "" || phase === "Succeeded" || phase === "Failed") return 0
-  const grace =
-    options.gracePeriodSeconds ?? Json.number(Json.at(pod, "spec", "terminationGracePeriodSeconds")) ?? 30
+  const grace = options.gracePeriodSeconds ?? Json.number(Json.at(pod, "spec", "terminationGracePeriodSeconds")) ?? 30
   return grace < 0 ? 1 : grace
 }
 
@@ -1363,7 +1393,7 @@ const removeCollection = (call: Call): Step<Done> =>
     const selection = yield* parseSelection(type, request)
     let current = state
     const removed: Array<Json.JsonObject> = []
-    for (const object of [...list(state, type, request.namespace)]) {
+    for (const object of list(state, type, request.namespace)) {
       if (!selection.matches(object)) continue
       const removal = yield* removeObject({ ...call, state: current, dryRun: options.dryRun }, object, options)
       current = removal.state
@@ -1392,10 +1422,7 @@ const labelsOf = (object: Json.JsonObject): Record<string, string> => {
 }
 
 /** Label and field selector of a request, or the server's objection. */
-export const parseSelection = (
-  type: Registry.ResourceDefinition,
-  request: KubeRequest.KubeRequest
-): Step<Selection> =>
+export const parseSelection = (type: Registry.ResourceDefinition, request: KubeRequest.KubeRequest): Step<Selection> =>
   Either.gen(function* () {
     const { fieldSelector = "", labelSelector = "" } = request.query
     const labels = yield* Either.mapLeft(Selector.parseLabels(labelSelector), Failure.badRequest)
@@ -1424,11 +1451,7 @@ export const parseSelection = (
   })
 
 /** The objects of a type as they were at a version that is still in the log. */
-const objectsAt = (
-  state: State,
-  resource: string,
-  version: number
-): OrderedMap.OrderedMap<Json.JsonObject> => {
+const objectsAt = (state: State, resource: string, version: number): OrderedMap.OrderedMap<Json.JsonObject> => {
   let objects = OrderedMap.get(state.types, resource)
   if (version >= state.version) return objects
   const later = EventLog.after(state.log, version, resource)
@@ -1476,7 +1499,13 @@ const listOption = (field: string, message: string): Failure.Failure =>
 const readList = (call: Call): Step<Done> =>
   Either.gen(function* () {
     const { request, state, type } = call
-    const { continue: token = "", limit: limitText, resourceVersion: wanted = "", resourceVersionMatch: match = "", sendInitialEvents } = request.query
+    const {
+      continue: token = "",
+      limit: limitText,
+      resourceVersion: wanted = "",
+      resourceVersionMatch: match = "",
+      sendInitialEvents
+    } = request.query
     if (sendInitialEvents !== undefined && sendInitialEvents !== "") {
       return yield* Either.left(listOption("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     }
@@ -1490,10 +1519,7 @@ const readList = (call: Call): Step<Done> =>
       }
       if (wanted === "") {
         return yield* Either.left(
-          listOption(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden unless resourceVersion is provided"
-          )
+          listOption("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
         )
       }
       if (match !== "Exact" && match !== "NotOlderThan") {
@@ -1517,9 +1543,7 @@ const readList = (call: Call): Step<Done> =>
       return yield* Either.left(Failure.badRequest(`invalid resource version: ${versionError(wanted)}`))
     }
     if (token !== "" && version !== undefined && version !== 0) {
-      return yield* Either.left(
-        Failure.badRequest("specifying resource version is not allowed when using continue")
-      )
+      return yield* Either.left(Failure.badRequest("specifying resource version is not allowed when using continue"))
     }
     if (version !== undefined && version > state.version) {
       return yield* Either.left(Failure.tooLarge(version, state.version))
@@ -1541,9 +1565,7 @@ const readList = (call: Call): Step<Done> =>
       const exact = match === "Exact" || (match === "" && limit !== undefined && limit > 0)
       if (exact) {
         if (version < state.log.floor) {
-          return yield* Either.left(
-            Failure.expired("The resourceVersion for the provided list is too old.")
-          )
+          return yield* Either.left(Failure.expired("The resourceVersion for the provided list is too old."))
         }
         shown = version
       }
@@ -1621,17 +1643,19 @@ export const watch = (state: State, request: KubeRequest.KubeRequest): Step<Watc
   Either.gen(function* () {
     const type = yield* resolve(state, request)
     if (!type.verbs.includes("watch")) return yield* Either.left(Failure.methodNotAllowed)
-    const { allowWatchBookmarks, resourceVersion: wanted = "", resourceVersionMatch: match = "", sendInitialEvents } = request.query
+    const {
+      allowWatchBookmarks,
+      resourceVersion: wanted = "",
+      resourceVersionMatch: match = "",
+      sendInitialEvents
+    } = request.query
     const timeoutSeconds = yield* parseInteger(request.query["timeoutSeconds"])
     if ((request.query["continue"] ?? "") !== "") {
       return yield* Either.left(listOption("continue", "continue is forbidden for watch"))
     }
     if (sendInitialEvents !== undefined && match !== "NotOlderThan") {
       return yield* Either.left(
-        listOption(
-          "resourceVersionMatch",
-          "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        )
+        listOption("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
       )
     }
     if (sendInitialEvents === undefined && match !== "") {
@@ -1650,7 +1674,13 @@ export const watch = (state: State, request: KubeRequest.KubeRequest): Step<Watc
     const base = { definition: type, namespace: request.namespace, selection, bookmarks, timeoutSeconds }
     if (synthetic) {
       if (version > state.version) {
-        return { ...base, initial: [], from: version, marksEnd: false, failure: Failure.tooLarge(version, state.version) }
+        return {
+          ...base,
+          initial: [],
+          from: version,
+          marksEnd: false,
+          failure: Failure.tooLarge(version, state.version)
+        }
       }
       const prefix = request.namespace === undefined ? "" : `${request.namespace}/`
       const objects = OrderedMap.get(state.types, Registry.typeKey(type))
@@ -1761,7 +1791,12 @@ const bind = (call: Call): Step<Done> =>
       env.now
     )
     if (call.dryRun) return { state, status: 201, body: plainSuccess }
-    const result = commit(state, { resource: Registry.typeKey(type), key: keyOfObject(pod) }, pod, canonical(type, bound))
+    const result = commit(
+      state,
+      { resource: Registry.typeKey(type), key: keyOfObject(pod) },
+      pod,
+      canonical(type, bound)
+    )
     return { state: result.state, status: 201, body: plainSuccess }
   })
 
@@ -1770,11 +1805,11 @@ const budgets: Type = { group: "policy", plural: "poddisruptionbudgets" }
 const selectorMatches = (selector: Json.Json | undefined, pod: Json.JsonObject): boolean => {
   if (!Json.isObject(selector)) return false
   const requirements: Array<Selector.LabelRequirement> = Object.entries(Json.object(selector["matchLabels"])).map(
-    ([key, value]) => ({ key, operator: "in", values: [String(value)] })
+    ([key, value]) => ({ key, operator: "in", values: [Json.text(value)] })
   )
   for (const expression of Json.array(selector["matchExpressions"])) {
     const key = Json.string(Json.at(expression, "key")) ?? ""
-    const values = Json.array(Json.at(expression, "values")).map((value) => String(value))
+    const values = Json.array(Json.at(expression, "values")).map(Json.text)
     switch (Json.at(expression, "operator")) {
       case "In":
         requirements.push({ key, operator: "in", values })
@@ -1847,7 +1882,9 @@ const evict = (call: Call): Step<Done> =>
       )
       if (guarding.length > 1) {
         return yield* Either.left(
-          Failure.plain("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+          Failure.plain(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+          )
         )
       }
       const [budget] = guarding
@@ -1855,19 +1892,14 @@ const evict = (call: Call): Step<Done> =>
         const { allowed, current: healthy, desired } = health(state, budget)
         if (allowed < 1) {
           return yield* Either.left(
-            Failure.make(
-              429,
-              "TooManyRequests",
-              "Cannot evict pod as it would violate the pod's disruption budget.",
-              {
-                causes: [
-                  {
-                    reason: "DisruptionBudget",
-                    message: `The disruption budget ${Json.string(Json.at(budget, "metadata", "name")) ?? ""} needs ${desired} healthy pods and has ${healthy} currently`
-                  }
-                ]
-              }
-            )
+            Failure.make(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", {
+              causes: [
+                {
+                  reason: "DisruptionBudget",
+                  message: `The disruption budget ${Json.string(Json.at(budget, "metadata", "name")) ?? ""} needs ${desired} healthy pods and has ${healthy} currently`
+                }
+              ]
+            })
           )
         }
         if (Json.at(budget, "status", "disruptionsAllowed") !== undefined && !dryRun) {
@@ -1986,7 +2018,9 @@ const subresource = (call: Call, name: string): Step<Done> => {
   const { request, type } = call
   const known = type.subresources.find((candidate) => candidate.name === name)
   if (known === undefined) {
-    return type.custom ? Either.flatMap(existing(call), () => Either.left(Failure.noPath)) : Either.left(Failure.noResource)
+    return type.custom
+      ? Either.flatMap(existing(call), () => Either.left(Failure.noPath))
+      : Either.left(Failure.noResource)
   }
   if (!known.verbs.includes(request.verb)) {
     return Either.left(type.custom ? Failure.notSupported(type, request.verb) : Failure.methodNotAllowed)

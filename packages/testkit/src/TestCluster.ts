@@ -303,7 +303,10 @@ export const start = (
       waitFor: (kind, ref, predicate) =>
         Effect.gen(function* () {
           const { version } = yield* cluster.state
-          const matching = Stream.concat(Stream.void, Stream.asVoid(cluster.changes(version))).pipe(
+          const matching = Stream.concat(
+            Stream.void,
+            Stream.map(cluster.changes(version), () => undefined)
+          ).pipe(
             Stream.mapEffect(() => get(kind, ref)),
             Stream.filter(predicate),
             Stream.runHead

@@ -160,7 +160,7 @@ export const metadataUpdate = (object: Json.JsonObject, old: Json.JsonObject): R
           field: "metadata.finalizers",
           reason: "FieldValueForbidden",
           message: `Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{${added
-            .map((entry) => quoted(String(entry)))
+            .map((entry) => quoted(Json.text(entry)))
             .join(", ")}}`
         }
       ]

@@ -16,6 +16,8 @@ export interface Common {
   readonly json: boolean
   readonly readOnly: boolean
   readonly acceptInPlaceRestarts: boolean
+  /** Folder in which evidence is kept between invocations; in memory when left out. */
+  readonly evidence: string | undefined
   readonly kueue:
     | {
         readonly localQueue: string
@@ -129,6 +131,7 @@ interface RawCommon {
   readonly json?: boolean
   readonly readOnly?: boolean
   readonly acceptInPlaceRestarts?: boolean
+  readonly evidence?: string
   readonly queue?: string
   readonly admissionCheck?: string
   readonly checkController?: string
@@ -157,6 +160,7 @@ const common = (raw: RawCommon, fail: (message: string) => never): Common => {
     json: raw.json ?? false,
     readOnly: raw.readOnly ?? false,
     acceptInPlaceRestarts: raw.acceptInPlaceRestarts ?? false,
+    evidence: raw.evidence,
     kueue
   }
 }
@@ -171,6 +175,9 @@ const withCommon = (command: Command): Command =>
     .addOption(new CommanderOption("--json", "answer for machines, one JSON document (or line) per answer"))
     .addOption(new CommanderOption("--read-only", "configure the backend as read-only"))
     .addOption(new CommanderOption("--accept-in-place-restarts", "accept runtimes that restart containers in place"))
+    .addOption(
+      new CommanderOption("--evidence <folder>", "keep evidence there, so that it outlives this process and the pods")
+    )
     .addOption(new CommanderOption("--queue <name>", "Kueue mode: the LocalQueue"))
     .addOption(new CommanderOption("--admission-check <name>", "Kueue mode: the AdmissionCheck"))
     .addOption(new CommanderOption("--check-controller <name>", "Kueue mode: the check's spec.controllerName"))

@@ -18,7 +18,6 @@ export interface Serve {
     | { readonly _tag: "SelfSigned" }
     | { readonly _tag: "Tls"; readonly cert: string; readonly key: string }
   readonly control: boolean
-  readonly kueue: boolean
   readonly story: string | undefined
 }
 
@@ -29,7 +28,7 @@ export type Command =
   | { readonly _tag: "Version" }
 
 /** The help text. */
-export const help = `Serves an in-memory Kubernetes cluster with Kubeflow Trainer, JobSet, Kueue's types and nodes that run pods.
+export const help = `Serves an in-memory Kubernetes cluster with Kubeflow Trainer, JobSet, Kueue's types, and nodes that run pods.
 
 Usage: dispatch-kubeflow-testkit serve [options]
 
@@ -38,7 +37,6 @@ Usage: dispatch-kubeflow-testkit serve [options]
   --kubeconfig FILE  write the kubeconfig there, mode 0600 (default: a temporary file); a file of another cluster is
                      never overwritten
   --nodes N          nodes at the start (default 3)
-  --kueue            a Kueue that admits what its queues have room for
   --tls-cert FILE    certificate and key in PEM (default: a certificate made for this run)
   --tls-key FILE
   --http             plain HTTP; kubectl sends no token over it, so that whoever sends none is the admin
@@ -70,7 +68,6 @@ export const parse = (argv: ReadonlyArray<string>): Either.Either<Command, strin
             host: { type: "string", default: "127.0.0.1" },
             kubeconfig: { type: "string" },
             nodes: { type: "string", default: "3" },
-            kueue: { type: "boolean", default: false },
             "tls-cert": { type: "string" },
             "tls-key": { type: "string" },
             http: { type: "boolean", default: false },
@@ -110,7 +107,6 @@ export const parse = (argv: ReadonlyArray<string>): Either.Either<Command, strin
             ? { _tag: "Tls", cert, key }
             : { _tag: "SelfSigned" },
         control: values.control,
-        kueue: values.kueue,
         story: values.story
       }
     }

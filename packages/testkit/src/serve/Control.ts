@@ -15,6 +15,7 @@
  * | `POST /testkit/nodes/NAME/power-on` | | it boots: another bootID, no processes |
  * | `POST /testkit/nodes/NAME/delete` | | its Node object is deleted; the machine is not |
  * | `POST /testkit/namespaces/NS/pods/POD/exit` | `{"code", "reason"?, "message"?, "container"?}` | a container ends by itself |
+ * | `POST /testkit/namespaces/NS/pods/POD/program` | a `Program` of `stages/Kubelet` | what its containers do from now on |
  * | `POST /testkit/namespaces/NS/pods/POD/log` | `{"lines": […], "container"?}` | a container writes these lines |
  * | `POST /testkit/connections/cut` | | every open watch, log and connection breaks |
  * | `POST /testkit/compact` | `{}` | the history before now is forgotten: old versions are 410 |
@@ -46,6 +47,7 @@ export interface Actions {
   readonly powerOn: (name: string) => Effect.Effect<void, ControlError>
   readonly deleteNode: (name: string) => Effect.Effect<void, ControlError>
   readonly exit: (pod: PodName, ending: typeof Exit.Type) => Effect.Effect<void, ControlError>
+  readonly program: (pod: PodName, program: typeof Program.Type) => Effect.Effect<void, ControlError>
   readonly log: (pod: PodName, lines: typeof Lines.Type) => Effect.Effect<void, ControlError>
   readonly cut: Effect.Effect<void>
   readonly compact: Effect.Effect<void>
@@ -56,22 +58,57 @@ const StringMap = Schema.Record({ key: Schema.String, value: Schema.String })
 /** A machine to add. */
 export const NewNode = Schema.Struct({
   name: Schema.NonEmptyString,
-  labels: Schema.optional(StringMap),
-  allocatable: Schema.optional(StringMap)
+  labels: Schema.optionalWith(StringMap, { exact: true }),
+  allocatable: Schema.optionalWith(StringMap, { exact: true })
 })
 
 /** How a container ends. */
 export const Exit = Schema.Struct({
   code: Schema.Int.pipe(Schema.between(0, 255)),
-  reason: Schema.optional(Schema.NonEmptyString),
-  message: Schema.optional(Schema.String),
-  container: Schema.optional(Schema.NonEmptyString)
+  reason: Schema.optionalWith(Schema.NonEmptyString, { exact: true }),
+  message: Schema.optionalWith(Schema.String, { exact: true }),
+  container: Schema.optionalWith(Schema.NonEmptyString, { exact: true })
+})
+
+const Milliseconds = Schema.NonNegative
+
+/** What a container's program does, times in milliseconds: see `stages/Kubelet`. */
+export const Program = Schema.Struct({
+  startAfter: Schema.optionalWith(Milliseconds, { exact: true }),
+  waiting: Schema.optionalWith(
+    Schema.Struct({ reason: Schema.NonEmptyString, message: Schema.optionalWith(Schema.String, { exact: true }) }),
+    { exact: true }
+  ),
+  runs: Schema.optionalWith(
+    Schema.Array(
+      Schema.Struct({
+        after: Milliseconds,
+        code: Schema.Int.pipe(Schema.between(0, 255)),
+        reason: Schema.optionalWith(Schema.NonEmptyString, { exact: true }),
+        message: Schema.optionalWith(Schema.String, { exact: true })
+      })
+    ),
+    { exact: true }
+  ),
+  onTerm: Schema.optionalWith(
+    Schema.Union(
+      Schema.Literal("ignore"),
+      Schema.Struct({
+        code: Schema.Int.pipe(Schema.between(0, 255)),
+        after: Schema.optionalWith(Milliseconds, { exact: true })
+      })
+    ),
+    { exact: true }
+  ),
+  output: Schema.optionalWith(Schema.Array(Schema.Struct({ after: Milliseconds, text: Schema.String })), {
+    exact: true
+  })
 })
 
 /** What a container writes. */
 export const Lines = Schema.Struct({
   lines: Schema.Array(Schema.String),
-  container: Schema.optional(Schema.NonEmptyString)
+  container: Schema.optionalWith(Schema.NonEmptyString, { exact: true })
 })
 
 /** The path under which the control surface is served. */
@@ -87,6 +124,7 @@ const paths: ReadonlyArray<string> = [
   "POST /testkit/nodes/NAME/power-on",
   "POST /testkit/nodes/NAME/delete",
   "POST /testkit/namespaces/NS/pods/POD/exit",
+  "POST /testkit/namespaces/NS/pods/POD/program",
   "POST /testkit/namespaces/NS/pods/POD/log",
   "POST /testkit/connections/cut",
   "POST /testkit/compact"
@@ -159,6 +197,10 @@ export const handle =
         if (verb === "exit") {
           yield* actions.exit({ namespace, name: pod }, yield* decoded(Exit, request.body))
           return done(`container of ${namespace}/${pod} ended`)
+        }
+        if (verb === "program") {
+          yield* actions.program({ namespace, name: pod }, yield* decoded(Program, request.body))
+          return done(`${namespace}/${pod} has another program`)
         }
         if (verb === "log") {
           const lines = yield* decoded(Lines, request.body)

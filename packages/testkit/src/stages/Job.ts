@@ -317,6 +317,7 @@ function* sync(context: Context, job: Objects.Job, backOffs: Map<string, BackOff
       : undefined
   })()
 
+  if (!suspended && !deleting) startTime ??= at
   let ready = active.filter((pod) => Objects.isTrue(pod.status?.conditions, "Ready")).length
   let created = 0
   let toCount = counted
@@ -351,7 +352,7 @@ function* sync(context: Context, job: Objects.Job, backOffs: Map<string, BackOff
       occurrences.push(event(job, "Normal", "Resumed", "Job resumed"))
       startTime = at
     } else {
-      startTime = startTime ?? at
+      startTime ??= at
     }
     const parallelism = job.spec.parallelism ?? 1
     const completions = job.spec.completions

@@ -470,7 +470,8 @@ const watches = (change: Change): Iterable<Wake> => {
   const { object } = change
   if (Objects.is(Objects.jobSets, object)) return change.type === "DELETED" ? [] : [{ key: Objects.keyOf(object) }]
   if (!Objects.is(Objects.jobs, object) && !Objects.is(Objects.services, object)) return []
-  const owner = Objects.controllerOf(object)
+  const owner =
+    Objects.controllerOf(object) ?? (change.previous === undefined ? undefined : Objects.controllerOf(change.previous))
   // by name and not by uid: the object of an earlier JobSet of this name is in the way of the new one's until it is gone
   return owner?.kind === "JobSet" ? [{ key: `${object.metadata.namespace ?? ""}/${owner.name}` }] : []
 }

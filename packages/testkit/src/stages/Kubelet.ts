@@ -435,8 +435,9 @@ function* runPod(context: Context, uid: string, memory: Memory): Work {
   if (!machine.kubelet) return again([nextLine, ...sandbox.instances.map((each) => ahead(sandbox, each)?.at)])
 
   const pod = context.view.get(Objects.pods, sandbox.namespace, sandbox.name)
-  if (pod === undefined || pod.metadata.uid !== uid) {
-    // the object is gone: what still runs is killed, whatever its grace period
+  const isOverruled = !sandbox.stopped && (pod?.status?.phase === "Failed" || pod?.status?.phase === "Succeeded")
+  if (pod === undefined || pod.metadata.uid !== uid || isOverruled) {
+    // the object is gone, or somebody else has ended it: what still runs is killed, whatever its grace period
     sandbox.goneAt ??= now
     const termAt = Math.max(sandbox.goneAt + orphanTerm, machine.since === 0 ? 0 : machine.since + orphanTermAfterRestart)
     if (sandbox.stopping?.why !== "orphan" && now >= termAt) {
@@ -450,7 +451,7 @@ function* runPod(context: Context, uid: string, memory: Memory): Work {
       nextLine = yield* output(sandbox, now)
     }
     if (!sandbox.instances.some(isRunning)) {
-      forget(memory, sandbox)
+      if (!isOverruled) forget(memory, sandbox)
       return
     }
     return again([
@@ -459,8 +460,6 @@ function* runPod(context: Context, uid: string, memory: Memory): Work {
       ...sandbox.instances.map((each) => ahead(sandbox, each)?.at)
     ])
   }
-  if (pod.status?.phase === "Failed" && !sandbox.stopped && pod.metadata.deletionTimestamp === undefined) return
-
   if (pod.metadata.deletionTimestamp !== undefined && sandbox.stopping?.why !== "deleted") {
     const grace = (pod.metadata.deletionGracePeriodSeconds ?? sandbox.spec.terminationGracePeriodSeconds ?? 30) * 1000
     const wasRunning = sandbox.instances.some(isRunning)
@@ -642,7 +641,7 @@ const nodeObject = (machine: Machine, now: number, isReady: boolean): object => 
   }
 }
 
-function* runNode(context: Context, name: string, memory: Memory): Work {
+function* runNode(context: Context, name: string, memory: Memory, interval: number): Work {
   const machine = memory.machines.get(name)
   if (machine === undefined || !machine.kubelet) return
   const now = context.now()
@@ -668,7 +667,8 @@ function* runNode(context: Context, name: string, memory: Memory): Work {
   } else {
     memory.machines.set(name, { ...machine, toRegister: false })
   }
-  yield* renew(context, machine)
+  // a kubelet without heartbeats has no Lease either, or it would be missed
+  if (interval > 0) yield* renew(context, machine)
   const current = context.view.get(Objects.nodes, undefined, name)
   if (current === undefined) return
   const wanted = nodeObject(machine, now, true) as NonNullable<Objects.Node["status"]>
@@ -1010,7 +1010,7 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
           if (context.key.startsWith(podPrefix)) {
             return runPod(context, context.key.slice(podPrefix.length), memory)
           }
-          if (context.key.startsWith(nodePrefix)) return runNode(context, context.key.slice(nodePrefix.length), memory)
+          if (context.key.startsWith(nodePrefix)) return runNode(context, context.key.slice(nodePrefix.length), memory, interval)
           return beat(context, memory, interval)
         }
       })

@@ -98,6 +98,26 @@ function* setTaints(
 const isConditionTaint = (taint: Objects.Taint, effect: string): boolean =>
   (taint.key === unreachable || taint.key === notReady) && taint.effect === effect
 
+const registration = "registration:"
+
+function* announce(context: Context, key: string): Work {
+  const [, reason = "", uid = "", name = ""] = key.split(":")
+  const isNew = reason === "RegisteredNode"
+  yield* Events.legacy(
+    context,
+    "node-controller",
+    {
+      regarding: { apiVersion: "v1", kind: "Node", metadata: { name, uid } },
+      type: "Normal",
+      reason,
+      message: isNew
+        ? `Node ${name} event: Registered Node ${name} in Controller`
+        : `Node ${name} event: Removing Node ${name} from Controller`
+    },
+    { kind: "Node", name, uid, apiVersion: "v1" }
+  )
+}
+
 interface Memory {
   nextEviction: number
   /** When a node's Unknown was first due, by name: the Lease as it was last seen and when. */
@@ -107,6 +127,7 @@ interface Memory {
 const executePrefix = "execute:"
 
 function* reconcile(context: Context, memory: Memory, options: Required<Options>): Work {
+  if (context.key.startsWith(registration)) return yield* announce(context, context.key)
   if (context.key.startsWith(executePrefix)) return yield* execute(context, memory, options)
   const name = context.key
   const node = context.view.get(Objects.nodes, undefined, name)
@@ -173,7 +194,13 @@ function* execute(context: Context, memory: Memory, options: Required<Options>):
 
 const watches = (change: Change): Iterable<Wake> => {
   const { object } = change
-  if (Objects.is(Objects.nodes, object)) return change.type === "DELETED" ? [] : [{ key: object.metadata.name }]
+  if (Objects.is(Objects.nodes, object)) {
+    const { name, uid } = object.metadata
+    if (change.type === "DELETED") return [{ key: `${registration}RemovingNode:${uid}:${name}` }]
+    return change.type === "ADDED"
+      ? [{ key: name }, { key: `${registration}RegisteredNode:${uid}:${name}` }]
+      : [{ key: name }]
+  }
   return Objects.is(Objects.leases, object) && object.metadata.namespace === leaseNamespace
     ? [{ key: object.metadata.name }]
     : []

@@ -306,7 +306,9 @@ export const start = (
           Effect.map(refresh, () => {
             current.answer = answer
             follow(now)
-            enqueue(entry, now, order + handler.stage.latency)
+            // controllers record events on the side
+            const isEvent = result.value._tag === "Request" && result.value.request.plural === "events"
+            enqueue(entry, now, order + (isEvent ? 0 : handler.stage.latency))
           })
         )
       })

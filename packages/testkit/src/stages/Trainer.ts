@@ -73,7 +73,10 @@ function* snapshot(
   }
   const runtime = liveRuntime(context, trainJob)
   if (runtime === undefined) {
-    return Either.left(`not found ${trainJob.spec.runtimeRef.kind ?? "ClusterTrainingRuntime"} specified in TrainJob`)
+    const kind = trainJob.spec.runtimeRef.kind ?? "ClusterTrainingRuntime"
+    return Either.left(
+      `not found ${kind} specified in TrainJob: ${kind}.trainer.kubeflow.org "${trainJob.spec.runtimeRef.name}" not found`
+    )
   }
   const answer = yield* send(
     Objects.create(
@@ -120,13 +123,20 @@ function* applyJobSet(
     return Either.right(undefined)
   }
   const wanted = Build.jobSet(trainJob, runtime)
+  const broken = Build.withoutContainers(wanted)
+  if (broken !== undefined) {
+    // the schema of the JobSet CRD, which the in-memory server does not check that deep
+    const field = `spec.replicatedJobs[${broken}].template.spec.template.spec.containers`
+    return Either.left(
+      `JobSet.jobset.x-k8s.io "${name}" is invalid: [${field}: Invalid value: "null": ${field} in body must be of type array: "null", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]`
+    )
+  }
   if (existing === undefined) {
     const answer = yield* send(Objects.create(Objects.jobSets, namespace, wanted, manager))
     return Either.isLeft(answer) ? Either.left(messageOf(answer)) : Either.right(undefined)
   }
-  const target = wanted as Pick<Objects.JobSet, "metadata" | "spec">
   // what the API server and the webhook filled in stays where the Trainer says nothing
-  const spec = withDefaults(existing.spec, target.spec)
+  const spec = withDefaults(existing.spec, wanted.spec)
   if (Objects.same(existing.spec, spec)) return Either.right(undefined)
   const answer = yield* send(Objects.patch(Objects.jobSets, existing, { spec: Objects.mergePatch(existing.spec, spec) }, { manager }))
   return Either.isLeft(answer) ? Either.left(messageOf(answer)) : Either.right(undefined)
@@ -317,6 +327,9 @@ function* reconcile(context: Context, options: Options, memory: Memory): Work {
 // A note of an event holds at most 1024 bytes; the Trainer cuts earlier
 const truncated = (text: string): string => (text.length > 1000 ? `${text.slice(0, 996)} ...` : text)
 
+// making a JobSet anew takes longer than copying its status: the garbage collector gets between
+const deletionLatency = 30
+
 const watches = (change: Change): Iterable<Wake> => {
   const { object } = change
   if (Objects.is(Objects.trainJobs, object)) return change.type === "DELETED" ? [] : [{ key: Objects.keyOf(object) }]
@@ -327,14 +340,17 @@ const watches = (change: Change): Iterable<Wake> => {
   ) {
     return []
   }
-  const owner = Objects.controllerOf(object)
-  return owner?.kind === "TrainJob" ? [{ key: `${object.metadata.namespace ?? ""}/${owner.name}` }] : []
+  // an object that loses its owner wakes it too
+  const owner = Objects.controllerOf(object) ?? (change.previous === undefined ? undefined : Objects.controllerOf(change.previous))
+  if (owner?.kind !== "TrainJob") return []
+  const key = `${object.metadata.namespace ?? ""}/${owner.name}`
+  return [change.type === "DELETED" ? { key, latency: deletionLatency } : { key }]
 }
 
 /** The TrainJob controller. */
 export const make = (options: Options = {}): Stage => ({
   name: "trainer",
-  latency: 20,
+  latency: 5,
   lags: options.cache === "lagging",
   start: () => {
     const memory: Memory = { runtimes: new Map(), retries: new Map() }

@@ -44,14 +44,16 @@ export const strategic = (base: unknown, patch: unknown, field = ""): unknown =>
     const key = mergeKeys[field]
     if (key === undefined || !Array.isArray(base)) return patch
     const result: Array<unknown> = [...(base as ReadonlyArray<unknown>)]
+    const added: Array<unknown> = []
     for (const item of patch as ReadonlyArray<unknown>) {
       const at = isRecord(item)
         ? result.findIndex((existing) => isRecord(existing) && existing[key] === item[key])
         : -1
-      if (at < 0) result.push(item)
+      // new items come first
+      if (at < 0) added.push(item)
       else result[at] = strategic(result[at], item)
     }
-    return result
+    return [...added, ...result]
   }
   if (!isRecord(patch)) return patch
   const result: Record<string, unknown> = isRecord(base) ? { ...base } : {}
@@ -182,6 +184,10 @@ const withContainer = (
   }
 }
 
+// a replicatedJob that only a patch names may have nothing below its template
+const templateSpec = (replicatedJob: Objects.ReplicatedJob): Partial<Objects.JobSpec> | undefined =>
+  replicatedJob.template.spec
+
 const withCount = (replicatedJob: Objects.ReplicatedJob, count: number): Objects.ReplicatedJob => ({
   ...replicatedJob,
   template: {
@@ -311,6 +317,24 @@ const initializerJob = (
   }))
 }
 
+/** The first replicatedJob that a patch has made up and that so has no containers. */
+export const withoutContainers = (made: Pick<Objects.JobSet, "spec">): number | undefined => {
+  const at = made.spec.replicatedJobs.findIndex((job) => {
+    const spec: Partial<Objects.PodSpec> | undefined = job.template.spec.template.spec
+    return spec?.containers === undefined
+  })
+  return at < 0 ? undefined : at
+}
+
+const inOrderOf = (
+  jobs: ReadonlyArray<Objects.ReplicatedJob>,
+  runtime: Objects.Runtime
+): ReadonlyArray<Objects.ReplicatedJob> => {
+  const names = runtime.spec.template.spec.replicatedJobs.map(({ name }) => name)
+  const known = names.flatMap((name) => jobs.filter((job) => job.name === name))
+  return [...jobs.filter((job) => !names.includes(job.name)), ...known]
+}
+
 /** The runtime's JobSet template with the runtimePatches applied in order. */
 const patched = (
   trainJob: Objects.TrainJob,
@@ -333,12 +357,15 @@ const patched = (
       ...(labels === undefined ? {} : { labels }),
       ...(annotations === undefined ? {} : { annotations })
     },
-    spec
+    spec: { ...spec, replicatedJobs: inOrderOf(spec.replicatedJobs, runtime) }
   }
 }
 
-/** The JobSet of a TrainJob. */
-export const jobSet = (trainJob: Objects.TrainJob, runtime: Objects.Runtime): object => {
+/** The JobSet of a TrainJob, as the Trainer applies it. */
+export const jobSet = (
+  trainJob: Objects.TrainJob,
+  runtime: Objects.Runtime
+): Pick<Objects.JobSet, "spec"> & { readonly metadata: object } => {
   const policy = runtime.spec.mlPolicy
   const numNodes = numNodesOf(trainJob, runtime)
   const { trainer } = trainJob.spec
@@ -366,8 +393,7 @@ export const jobSet = (trainJob: Objects.TrainJob, runtime: Objects.Runtime): ob
         )
       }
     } else {
-      const { spec } = job.template
-      job = withCount(job, spec.parallelism ?? 1)
+      job = withCount(job, templateSpec(job)?.parallelism ?? 1)
       if (step !== undefined) job = initializerJob(trainJob, job, step)
     }
     return policy?.mpi === undefined ? job : mpiJob(trainJob, policy.mpi, job)

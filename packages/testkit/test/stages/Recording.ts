@@ -280,14 +280,29 @@ export const normal = (object: Obj, names: Names): Json => {
       case "ConfigMap":
         return { meta, data: Object.keys(obj(object["data"])) }
       case "Secret":
-      case "Service":
         return { meta }
+      case "Service":
+        // its EndpointSlice is not modelled, and so no foreground deletion of it
+        return { meta: { ...obj(meta), finalizers: undefined, deleting: undefined } }
       default:
         return { meta, object: withoutTimes({ ...object, metadata: undefined }) }
     }
   })()
   const text = names.text(JSON.stringify(pruned(body))).replaceAll(uidText, "U")
   return JSON.parse(text) as Json
+}
+
+const counters = new Set(["jobsStatus", "replicatedJobsStatus", "active", "ready", "terminating", "uncounted"])
+
+/** A state without the counters that a busy controller skips. */
+export const coarse = (state: string): string => {
+  const deleted = state.startsWith("DELETED ")
+  const value = JSON.parse(deleted ? state.slice(8) : state) as Obj
+  const status = value["status"]
+  const kept = isObj(status) ? Object.fromEntries(Object.entries(status).filter(([key]) => !counters.has(key))) : {}
+  const hasNone =
+    Object.keys(kept).length === 0 || (Object.keys(kept).length === 1 && Object.keys(obj(kept["conditions"])).length === 0)
+  return `${deleted ? "DELETED " : ""}${JSON.stringify({ ...value, status: hasNone ? undefined : kept })}`
 }
 
 /** The states that one object went through, and how it ended. */
@@ -340,7 +355,8 @@ export const eventLines = (
     const line = names.text(
       `${str(involved["kind"])}/${str(involved["name"])} ${str(object["type"])} ${str(object["reason"])}: ${str(object["message"])}`
     )
-    last.set(str(at(object, "metadata", "name")), line)
+    // which of several equal nodes is chosen is the scheduler's secret
+    last.set(str(at(object, "metadata", "name")), line.replace(/(Successfully assigned \S+ to) \S+$/, "$1 a node"))
   }
   return [...last.values()]
 }

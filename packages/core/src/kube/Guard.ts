@@ -1,0 +1,82 @@
+/**
+ * Compiles a schema to a plain test. The descriptors' schemas have no transformations, so a value that passes *is* its own
+ * decoded form: a watch or a list then costs a walk over the fields that are read, not a decoder's copy of the object.
+ *
+ * @module
+ */
+import { SchemaAST } from "effect"
+
+/** `true` means that the schema accepts the value as it is. `false` means nothing: ask the schema itself. */
+export type Guard = (value: unknown) => boolean
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const all = <A, B>(items: ReadonlyArray<A>, f: (item: A) => B | undefined): ReadonlyArray<B> | undefined => {
+  const result: Array<B> = []
+  for (const item of items) {
+    const mapped = f(item)
+    if (mapped === undefined) return undefined
+    result.push(mapped)
+  }
+  return result
+}
+
+const literal = (ast: SchemaAST.TypeLiteral): Guard | undefined => {
+  const properties = all(ast.propertySignatures, ({ name, isOptional, type }) => {
+    const guard = fromAst(type)
+    return guard === undefined || typeof name !== "string" ? undefined : { name, isOptional, guard }
+  })
+  const records = all(ast.indexSignatures, ({ parameter, type }) =>
+    parameter._tag === "StringKeyword" ? fromAst(type) : undefined
+  )
+  if (properties === undefined || records === undefined) return undefined
+  return (value) => {
+    if (!isRecord(value)) return false
+    for (const { name, isOptional, guard } of properties) {
+      const field = value[name]
+      if (field === undefined ? !isOptional : !guard(field)) return false
+    }
+    for (const guard of records) for (const key in value) if (!guard(value[key])) return false
+    return true
+  }
+}
+
+/** The test for a schema's AST; `undefined` for a schema that has more in it than plain structure. */
+export const fromAst = (ast: SchemaAST.AST): Guard | undefined => {
+  switch (ast._tag) {
+    case "StringKeyword":
+      return (value) => typeof value === "string"
+    case "NumberKeyword":
+      return (value) => typeof value === "number"
+    case "BooleanKeyword":
+      return (value) => typeof value === "boolean"
+    case "UnknownKeyword":
+    case "AnyKeyword":
+      return () => true
+    case "UndefinedKeyword":
+      return (value) => value === undefined
+    case "Literal":
+      return (value) => value === ast.literal
+    case "Union": {
+      const members = all(ast.types, fromAst)
+      if (members === undefined) return undefined
+      const [first, second, ...rest] = members
+      // Nearly every union here is a type or null
+      if (first !== undefined && second !== undefined && rest.length === 0) {
+        return (value) => first(value) || second(value)
+      }
+      return (value) => members.some((member) => member(value))
+    }
+    case "TypeLiteral":
+      return literal(ast)
+    case "TupleType": {
+      const [rest, ...more] = ast.rest
+      if (ast.elements.length > 0 || rest === undefined || more.length > 0) return undefined
+      const item = fromAst(rest.type)
+      return item === undefined ? undefined : (value) => Array.isArray(value) && value.every(item)
+    }
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,185 @@
+/**
+ * Answers as text for a person. Pure: a value and a width in, text out.
+ *
+ * @module
+ */
+import type * as CapabilityTable from "@dispatch-kubeflow/core/decide/CapabilityTable"
+import type * as CessationVerdict from "@dispatch-kubeflow/core/decide/CessationVerdict"
+import type * as Classification from "@dispatch-kubeflow/core/decide/Classification"
+import type * as RecoveryRules from "@dispatch-kubeflow/core/decide/RecoveryRules"
+import type * as Support from "@dispatch-kubeflow/core/decide/Support"
+import type * as Update from "@dispatch-kubeflow/core/decide/Update"
+import { type Cell, type Paint, table, type Tone, wrap } from "./Terminal.js"
+
+/** How wide the terminal is, and how to colour. */
+export interface Look {
+  readonly width: number
+  readonly paint: Paint
+}
+
+const answerTone: Readonly<Record<Support.Support["answer"], Tone>> = { yes: "good", no: "bad", unknown: "warn" }
+
+const supportCells = (support: Support.Support): ReadonlyArray<Cell> => [
+  { text: support.answer, tone: answerTone[support.answer] },
+  { text: support.source },
+  { text: support.reason ?? "" }
+]
+
+/** The capability table. */
+export const capabilities = (answers: ReadonlyArray<CapabilityTable.Answer>, look: Look): string =>
+  table(
+    ["CAPABILITY", "ANSWER", "SOURCE", "REASON"],
+    answers.map(({ capability, support }) => [{ text: capability }, ...supportCells(support)]),
+    look.paint,
+    look.width
+  )
+
+/** What each rule of a policy can expect. */
+export const rules = (answers: ReadonlyArray<RecoveryRules.Answer>, look: Look): string =>
+  answers.length === 0
+    ? "The policy has no rules."
+    : table(
+        ["#", "CAUSE", "ACTION", "ANSWER", "SOURCE", "REASON"],
+        answers.map(({ rule, support }, index) => [
+          { text: String(index + 1) },
+          { text: rule.cause },
+          { text: rule.action },
+          ...supportCells(support)
+        ]),
+        look.paint,
+        look.width
+      )
+
+const stateTone: Readonly<Record<Classification.State, Tone>> = {
+  Pending: "warn",
+  Held: "warn",
+  Running: "good",
+  Stopping: "warn",
+  Succeeded: "good",
+  Failed: "bad",
+  Gone: "bad",
+  Unknown: "warn"
+}
+
+/** A cause in a few words, e.g. `NodeLost (node-b)`. */
+export const cause = (it: Classification.Cause): string => {
+  switch (it._tag) {
+    case "Preempted":
+      return `Preempted by ${it.by}: ${it.detail}`
+    case "NodeLost":
+      return `NodeLost (${it.node}): ${it.detail}`
+    case "Drained":
+      return `Drained by ${it.by}`
+    case "Evicted":
+      return `Evicted: ${it.reason}${it.ownLimit ? " (its own limit)" : ""}`
+    case "OutOfMemory":
+      return `OutOfMemory: container ${it.container}, exit code ${it.exitCode}`
+    case "DeadlineExceeded":
+      return `DeadlineExceeded of the ${it.layer}`
+    case "NoCapacity":
+    case "ImagePull":
+    case "Misconfigured":
+      return `${it._tag}: ${it.reason}: ${it.detail}`
+    case "Application":
+      return `Application: container ${it.container}, exit code ${it.exitCode}${
+        it.signal === undefined ? "" : ` (signal ${it.signal})`
+      }`
+    case "Held":
+      return `Held by ${it.by}: ${it.detail}`
+    case "Deleted":
+      return `Deleted: ${it.object}`
+    case "Unknown":
+      return `Unknown: not seen: ${it.missing.join(", ")}`
+  }
+}
+
+const factText = (fact: Classification.Fact): string =>
+  `${fact.object} ${fact.field} = ${fact.value}${fact.time === undefined ? "" : ` at ${fact.time}`}${
+    fact.presence === "present" ? "" : ` (deletion ${fact.presence})`
+  }`
+
+/** One update: a line that says what, and under it what that rests on. */
+export const update = (it: Update.Update, look: Look): string => {
+  const execution =
+    it.execution === undefined
+      ? it.identity === "inferred"
+        ? "  execution not numbered"
+        : ""
+      : `  execution ${it.execution}${it.repeated ? " (repeated)" : ""}`
+  const head = `${it.ref.name}  ${look.paint(stateTone[it.state], it.state)}${
+    it.cause === undefined ? "" : `  ${cause(it.cause)}`
+  }${look.paint("dim", execution)}`
+  const indent = "    "
+  const under = [...it.evidence.map(factText), ...it.notes.map((note) => `note: ${note}`)].flatMap((line) =>
+    wrap(line, Math.max(30, look.width - indent.length)).map((part) => look.paint("dim", `${indent}${part}`))
+  )
+  return [head, ...under].join("\n")
+}
+
+const nodeDetail = (node: CessationVerdict.NodeAnswer): string => {
+  const parts: Array<string> = []
+  if (node.ready !== undefined) {
+    parts.push(
+      `Ready ${node.ready.status}${typeof node.ready.reason === "string" ? ` (${node.ready.reason})` : ""}${
+        typeof node.ready.lastHeartbeatTime === "string" ? `, heartbeat ${node.ready.lastHeartbeatTime}` : ""
+      }`
+    )
+  }
+  for (const taint of node.taints) parts.push(`taint ${taint.key}:${taint.effect}`)
+  if (node.rebooted) parts.push(`rebooted: boot ID ${node.bootID ?? "unknown"}, was ${node.recordedBootIDs.join(", ")}`)
+  if (node.state === "replaced") parts.push(`uid ${node.uid ?? "unknown"}, was ${node.recordedUids.join(", ")}`)
+  parts.push(`pods ${node.pods.join(", ")}`)
+  return parts.join("; ")
+}
+
+/** The cessation answer: each Node a row, each pod's proof, the verdict last. */
+export const cessation = (name: string, it: CessationVerdict.Verdict, look: Look): string => {
+  const parts: Array<string> = []
+  if (it.nodes.length > 0) {
+    parts.push(
+      table(
+        ["NODE", "STATE", "DETAIL"],
+        it.nodes.map((node) => [
+          { text: node.name },
+          { text: node.state, tone: node.ceased ? "good" : "bad" },
+          { text: nodeDetail(node) }
+        ]),
+        look.paint,
+        look.width
+      )
+    )
+  }
+  if (it.pods.length > 0) {
+    parts.push(
+      table(
+        ["POD", "ENDED", "PROOF"],
+        it.pods.map((pod) => [
+          { text: pod.name },
+          { text: pod.ended ? "yes" : "no", tone: pod.ended ? "good" : "bad" },
+          {
+            text:
+              pod.proof._tag === "terminated"
+                ? `terminated: ${pod.proof.containers
+                    .map((container) => `${container.name} exit code ${container.exitCode}`)
+                    .join(", ")}`
+                : pod.proof._tag === "never-started"
+                  ? `never started: ${pod.proof.reason}`
+                  : pod.proof.reason
+          }
+        ]),
+        look.paint,
+        look.width
+      )
+    )
+  }
+  const which = it.execution === undefined ? "its last execution" : `execution ${it.execution}`
+  const verdict = [
+    look.paint(it.ceased ? "good" : "bad", `${name}: ${which} ${it.ceased ? "has ceased" : "has not surely ceased"}`),
+    ...it.reasons.map((reason) => `  - ${reason}`),
+    ...it.cautions.map((caution) => look.paint("warn", `  caution: ${caution}`))
+  ]
+  if (!it.ceased && it.ended) {
+    verdict.push("  Every pod of it is proven to have ended (see PROOF), which the Nodes alone do not show.")
+  }
+  return [...parts, verdict.join("\n")].join("\n\n")
+}

@@ -1,0 +1,75 @@
+#!/usr/bin/env node
+/**
+ * The `dispatch-kubeflow` command.
+ *
+ * @module
+ */
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import { Cause, Effect, Either, Exit, Layer, Logger, LogLevel } from "effect"
+import { readFile } from "node:fs/promises"
+import { createRequire } from "node:module"
+import { text } from "node:stream/consumers"
+import { ExitCode } from "./ExitCode.js"
+import * as Invocation from "./Invocation.js"
+import * as Run from "./Run.js"
+import { paintFor } from "./Terminal.js"
+
+const manifest: unknown = createRequire(import.meta.url)("../../package.json")
+const version =
+  typeof manifest === "object" && manifest !== null && "version" in manifest ? String(manifest.version) : "unknown"
+
+/** Writes, and waits while the reader lags. A reader that has gone (`| head`) ends the program quietly. */
+const write = (stream: NodeJS.WriteStream, data: string | Uint8Array): Effect.Effect<void> =>
+  Effect.async<void>((resume) => {
+    stream.write(data, (error) => {
+      const gone = error !== null && error !== undefined && "code" in error && error.code === "EPIPE"
+      resume(gone ? Effect.interrupt : Effect.void)
+    })
+  })
+
+const isTerminal = process.stdout.isTTY
+const stdio: Run.Stdio = {
+  out: (data) => write(process.stdout, data),
+  err: (message) => write(process.stderr, `${message}\n`),
+  readFile: (path) =>
+    Effect.tryPromise({
+      try: () => (path === "-" ? text(process.stdin) : readFile(path, "utf8")),
+      catch: (cause) => ({ message: cause instanceof Error ? cause.message : String(cause) })
+    }),
+  look: {
+    width: isTerminal ? process.stdout.columns : 160,
+    paint: paintFor({ isTerminal, noColor: (process.env["NO_COLOR"] ?? "") !== "" })
+  }
+}
+
+// Without a listener an EPIPE would end the process with a stack trace before `write` can answer
+process.stdout.on("error", () => undefined)
+process.stderr.on("error", () => undefined)
+
+const program = Either.match(Invocation.parse(process.argv.slice(2), version), {
+  onLeft: ({ text: shown, code }) =>
+    Effect.as(code === ExitCode.ok ? stdio.out(shown) : stdio.err(shown.trimEnd()), code),
+  onRight: Run.run
+}).pipe(
+  Effect.provideService(Run.Terminal, stdio),
+  // Log lines are for people who look for them; answers alone belong on standard output
+  Effect.provide(
+    Layer.merge(
+      Logger.replace(Logger.defaultLogger, Logger.withConsoleError(Logger.logfmtLogger)),
+      Logger.minimumLogLevel(LogLevel.Warning)
+    )
+  )
+)
+
+NodeRuntime.runMain(program, {
+  disableErrorReporting: true,
+  disablePrettyLogger: true,
+  teardown: (exit, onExit) => {
+    if (Exit.isSuccess(exit)) return onExit(Number(exit.value))
+    if (Cause.isInterruptedOnly(exit.cause)) return onExit(ExitCode.interrupted)
+    process.stderr.write(
+      `error: this is a fault of dispatch-kubeflow; please report it:\n${Cause.pretty(exit.cause)}\n`
+    )
+    return onExit(ExitCode.fault)
+  }
+})

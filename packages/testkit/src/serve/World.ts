@@ -1,0 +1,103 @@
+/**
+ * The cluster that `dispatch-kubeflow-testkit serve` serves, and what its control surface can do to it.
+ *
+ * @module
+ */
+import { Effect, Layer, Ref } from "effect"
+import type { Server } from "../ApiServer.js"
+import * as Cluster from "../Cluster.js"
+import * as Fixtures from "../Fixtures.js"
+import * as Objects from "../stages/Objects.js"
+import * as TestCluster from "../TestCluster.js"
+import * as Control from "./Control.js"
+import * as Users from "./Users.js"
+
+/** A cluster with the runtimes that Trainer ships, a conforming one (`torch-conforming`) and the users' roles. */
+export const layer: Layer.Layer<Cluster.Cluster | TestCluster.TestCluster> = TestCluster.layer({
+  objects: [...Fixtures.shippedRuntimes, Fixtures.torchConforming(), ...Users.objects]
+})
+
+/** Machines `node-1` … `node-N`. */
+export const addNodes = (count: number): Effect.Effect<void, never, TestCluster.TestCluster> =>
+  Effect.flatMap(TestCluster.TestCluster, (cluster) =>
+    Effect.forEach(
+      Array.from({ length: count }, (_, index) => `node-${index + 1}`),
+      (name) => cluster.createNode(name),
+      {
+        discard: true
+      }
+    )
+  )
+
+const label = ({ name, namespace }: Control.PodName): string => `${namespace}/${name}`
+
+/** The control surface's actions on the cluster behind a server. */
+export const actions = (
+  server: Effect.Effect<Pick<Server, "dropConnections">>
+): Effect.Effect<Control.Actions, never, Cluster.Cluster | TestCluster.TestCluster> =>
+  Effect.gen(function* () {
+    const cluster = yield* Cluster.Cluster
+    const world = yield* TestCluster.TestCluster
+    // A machine is still there when its Node object is deleted
+    const machines = yield* Ref.make<ReadonlySet<string>>(new Set())
+
+    const onMachine =
+      (act: (name: string) => Effect.Effect<void>) =>
+      (name: string): Effect.Effect<void, Control.ControlError> =>
+        Effect.gen(function* () {
+          const node = yield* world.get(Objects.nodes, { name })
+          if (node === undefined && !(yield* Ref.get(machines)).has(name)) {
+            return yield* new Control.ControlError({ message: `there is no machine "${name}"` })
+          }
+          yield* Ref.update(machines, (known) => new Set([...known, name]))
+          yield* act(name)
+        })
+
+    const onProcess = (
+      pod: Control.PodName,
+      container: string | undefined,
+      act: (ref: TestCluster.PodRef) => Effect.Effect<void>
+    ): Effect.Effect<void, Control.ControlError> =>
+      Effect.gen(function* () {
+        const running = (yield* world.processes).some(
+          (process) =>
+            process.namespace === pod.namespace &&
+            process.pod === pod.name &&
+            (container === undefined || process.container === container)
+        )
+        if (!running) {
+          const what = container === undefined ? "container" : `container "${container}"`
+          return yield* new Control.ControlError({ message: `no ${what} of pod ${label(pod)} runs` })
+        }
+        yield* act({ ...pod, ...(container === undefined ? {} : { container }) })
+      })
+
+    return {
+      processes: world.processes,
+      addNode: ({ name, ...machine }) => world.createNode(name, machine),
+      loseNode: onMachine(world.loseNode),
+      returnNode: onMachine(world.returnNode),
+      powerOff: onMachine(world.powerOff),
+      powerOn: onMachine(world.powerOn),
+      deleteNode: (name) =>
+        Effect.flatMap(world.get(Objects.nodes, { name }), (node) =>
+          node === undefined
+            ? Effect.fail(new Control.ControlError({ message: `there is no Node "${name}"` }))
+            : onMachine(world.deleteNode)(name)
+        ),
+      exit: (pod, { container, ...ending }) => onProcess(pod, container, (ref) => world.exit(ref, ending)),
+      log: (pod, { container, lines }) =>
+        onProcess(pod, container, (ref) => world.writeLog(ref, lines.map((line) => `${line}\n`).join(""))),
+      program: (pod, program) =>
+        Effect.flatMap(world.get(Objects.pods, pod), (found) =>
+          found === undefined
+            ? Effect.fail(new Control.ControlError({ message: `there is no pod ${label(pod)}` }))
+            : world.program(found, program)
+        ),
+      cut: Effect.zipRight(
+        cluster.disconnect(),
+        Effect.flatMap(server, ({ dropConnections }) => dropConnections)
+      ),
+      compact: cluster.compact()
+    }
+  })
