@@ -10,7 +10,7 @@ import type { Job } from "@dispatch-kubeflow/core/model/Batch"
 import type { Pod } from "@dispatch-kubeflow/core/model/Core"
 import type { JobSet } from "@dispatch-kubeflow/core/model/JobSet"
 import type { TrainJob } from "@dispatch-kubeflow/core/model/Trainer"
-import { Clock, Effect, Stream } from "effect"
+import { Chunk, Clock, Effect, Option, Stream } from "effect"
 import { at, job, jobSet, namespace, pod, type PodFields, trainJob } from "./ExecutionFixtures.js"
 
 export const encoder = new TextEncoder()
@@ -148,10 +148,32 @@ export const make = Effect.sync((): World => {
   let logCount = 0
   let lineCount = 0
 
+  let waiters: Array<() => void> = []
+  const notify = (): void => {
+    const woken = waiters
+    waiters = []
+    for (const wake of woken) wake()
+  }
+  const changed: Effect.Effect<void> = Effect.async((resume) => {
+    waiters.push(() => resume(Effect.void))
+  })
+
   const file = (containerID: string): LogFile => {
     const existing = files.get(containerID)
     if (existing !== undefined) return existing
-    const made: LogFile = { lines: [], start: 0, ended: false, mute: false }
+    let ended = false
+    const made: LogFile = {
+      lines: [],
+      start: 0,
+      mute: false,
+      get ended() {
+        return ended
+      },
+      set ended(value) {
+        ended = value
+        notify()
+      }
+    }
     files.set(containerID, made)
     return made
   }
@@ -211,7 +233,7 @@ export const make = Effect.sync((): World => {
                 return Effect.succeed(frame)
               }
             }
-            return Effect.zipRight(Effect.sleep(50), next)
+            return Effect.zipRight(changed, next)
           })
           return Stream.repeatEffect(next)
         }),
@@ -244,6 +266,7 @@ export const make = Effect.sync((): World => {
             newline: !text.endsWith("\\")
           })
         }
+        notify()
       }),
     setPod: (object) => {
       version++
@@ -251,6 +274,7 @@ export const make = Effect.sync((): World => {
       const stored = { ...object, metadata: { ...object.metadata, resourceVersion: String(version) } }
       pods.set(object.metadata.name, stored)
       events.push({ type: before === undefined ? "ADDED" : "MODIFIED", object: stored })
+      notify()
     },
     removePod: (name) => {
       const before = pods.get(name)
@@ -261,10 +285,12 @@ export const make = Effect.sync((): World => {
         type: "DELETED",
         object: { ...before, metadata: { ...before.metadata, resourceVersion: String(version) } }
       })
+      notify()
     },
     cut: (how) => {
       epoch++
       broken = how
+      notify()
     },
     intercept: () => undefined,
     refuse: () => undefined,
@@ -304,24 +330,25 @@ export const make = Effect.sync((): World => {
     const first = tail === undefined ? source.start : Math.max(source.start, source.lines.length - Number(tail))
     const now = render(source.lines.slice(first))
     if (request.query["follow"] !== "true") return Stream.fromIterable(now)
-    return Stream.suspend(() => {
-      const opened = epoch
-      const muted = source.mute
-      let position = first
-      const more: Stream.Stream<Uint8Array, KubeError> = Stream.suspend(() => {
-        if (epoch !== opened) {
-          return broken === "end"
-            ? Stream.empty
-            : Stream.fail(new KubeUnavailable({ request, phase: "stream", detail: "unexpected EOF" }))
-        }
-        const fresh = muted || source.mute ? [] : render(source.lines.slice(position))
-        if (!(muted || source.mute)) position = source.lines.length
-        if (fresh.length > 0) return Stream.concat(Stream.fromIterable(fresh), more)
-        if (source.ended && !source.mute) return Stream.drain(Stream.fromEffect(Effect.sleep(1000)))
-        return Stream.concat(Stream.drain(Stream.fromEffect(Effect.sleep(100))), more)
-      })
-      return more
+    const opened = epoch
+    const muted = source.mute
+    let position = first
+    const pull: Effect.Effect<Chunk.Chunk<Uint8Array>, Option.Option<KubeError>> = Effect.suspend(() => {
+      if (epoch !== opened) {
+        return Effect.fail(
+          broken === "end"
+            ? Option.none()
+            : Option.some(new KubeUnavailable({ request, phase: "stream", detail: "unexpected EOF" }))
+        )
+      }
+      const mute = muted || source.mute
+      const fresh = mute ? [] : render(source.lines.slice(position))
+      if (!mute) position = source.lines.length
+      if (fresh.length > 0) return Effect.succeed(Chunk.fromIterable(fresh))
+      if (source.ended && !mute) return Effect.zipRight(Effect.sleep(1000), Effect.fail(Option.none()))
+      return Effect.zipRight(changed, pull)
     })
+    return Stream.repeatEffectChunkOption(pull)
   }
 
   return world

@@ -30,11 +30,12 @@ describe("Watch", () => {
       expect(watching.last("run-1")).toMatchObject({ state: "Succeeded", outcome: "Succeeded", alive: false })
       expect(watching.last("run-2")).toMatchObject({ state: "Succeeded" })
       const told = watching.updates.length
-      yield* watching.pass("1 hour")
+      // Over several ends of the watches
+      yield* watching.pass("20 minutes")
       expect(watching.updates.length).toBe(told)
       const texts = watching.updates.map((it) => JSON.stringify(it))
       expect(texts.every((text, index) => text !== texts[index + 1])).toBe(true)
-    }).pipe(Effect.provide(layer()))
+    }).pipe(Effect.provide(layer({ heartbeat: 0 })))
   )
 
   it.scoped("one list and one watch per resource type serves every job of the scope, and no Node is listed", () =>
@@ -97,10 +98,13 @@ describe("Watch", () => {
       yield* world.create(injected("run-1", 1, 1), namespace)
       yield* world.settle
       const watching = yield* start(Watch.ref({ namespace, name: "run-1" }))
+      yield* watching.pass("10 seconds")
       const [pod] = yield* world.pods(namespace)
       if (pod === undefined) return yield* Effect.dieMessage("no pod")
       yield* world.exit(pod, { code: 0 })
-      yield* watching.pass("5 seconds")
+      yield* watching.pass("2 seconds")
+      expect(watching.last()).toMatchObject({ state: "Stopping" })
+      yield* watching.pass("10 seconds")
       expect(watching.last()).toMatchObject({ state: "Succeeded" })
     }).pipe(Effect.provide(layer({ delays: { trainer: { wait: "3 seconds" } } })))
   )
@@ -153,7 +157,7 @@ describe("Watch", () => {
       const kept = Option.getOrThrow(yield* store.get({ namespace, name: "run-1" }))
       expect(kept.pods[pod.metadata.uid]?.presence).toBe("present")
       expect(watching.last()).toMatchObject({ alive: true })
-    }).pipe(Effect.provide(layer({ without: ["job", "jobset", "trainer"] })), Effect.as(undefined))
+    }).pipe(Effect.provide(layer()))
   )
 
   it.scoped("evidence survives a restart of the watch, and what went meanwhile is inferred", () =>
@@ -169,6 +173,7 @@ describe("Watch", () => {
       yield* first.pass("2 minutes")
       expect(yield* world.pods(namespace)).toEqual([])
       const second = yield* start(Watch.namespace(namespace))
+      yield* second.pass("100 millis")
       expect(second.updates).toMatchObject([
         { ref: { name: "run-1" }, state: "Gone", execution: 1, cause: { _tag: "Deleted" } }
       ])

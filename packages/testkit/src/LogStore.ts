@@ -218,11 +218,10 @@ export const read = (state: State, from: Reader, size: number): Reading => {
   let { file, inLine, index, left } = from
   const bytes: Array<Uint8Array> = []
   let taken = 0
-  const take = (part: Uint8Array): void => {
-    const shown = part.length > left ? part.slice(0, left) : part
+  const take = (part: Uint8Array, room: number): number => {
+    const shown = part.length > room ? part.slice(0, room) : part
     if (shown.length > 0) bytes.push(shown)
-    left -= shown.length
-    taken += shown.length
+    return shown.length
   }
   let drained = false
   while (left > 0 && taken < size) {
@@ -247,9 +246,11 @@ export const read = (state: State, from: Reader, size: number): Reading => {
     }
     index += 1
     if (record.time < from.since) continue
-    if (from.timestamps && !inLine) take(encoder.encode(`${Json.nanoTime(record.time)} `))
-    take(record.bytes)
-    if (record.full) take(lineFeed)
+    const before = left
+    if (from.timestamps && !inLine) left -= take(encoder.encode(`${Json.nanoTime(record.time)} `), left)
+    left -= take(record.bytes, left)
+    if (record.full) left -= take(lineFeed, left)
+    taken += left === Infinity ? record.bytes.length + 1 : before - left
     inLine = !record.full
   }
   return { reader: { ...from, file, index, left, inLine }, bytes, full: left <= 0, drained }

@@ -15,6 +15,7 @@ export interface FieldError {
     | "FieldValueRequired"
     | "FieldValueInvalid"
     | "FieldValueForbidden"
+    | "FieldValueNotFound"
     | "FieldValueNotSupported"
     | "FieldValueTypeInvalid"
     | "FieldValueTooLong"
@@ -267,8 +268,22 @@ const qosClass = (spec: Json.JsonObject): string => {
   return guaranteed ? "Guaranteed" : "Burstable"
 }
 
+/** A limit without a request is a request too; in pods, not in templates. */
+const withRequests = (container: Json.Json): Json.Json => {
+  const limits = Json.at(container, "resources", "limits")
+  if (!Json.isObject(container) || !Json.isObject(limits)) return container
+  return Json.set(container, ["resources", "requests"], {
+    ...limits,
+    ...Json.object(Json.at(container, "resources", "requests"))
+  })
+}
+
 const podDefaults = (pod: Json.JsonObject): Json.JsonObject => {
-  const spec = podSpecDefaults(Json.object(pod["spec"]))
+  const given = podSpecDefaults(Json.object(pod["spec"]))
+  const spec: Json.JsonObject = {
+    ...given,
+    ...(given["containers"] === undefined ? {} : { containers: Json.array(given["containers"]).map(withRequests) })
+  }
   const tolerations = Json.array(spec["tolerations"])
   const missing = lifeTolerations.filter(
     (wanted) => !tolerations.some((toleration) => tolerates(toleration, wanted.key))
@@ -428,6 +443,28 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
         message: "Required value"
       })
     }
+    for (const key of ["parallelism", "completions"]) {
+      const count = Json.number(spec[key])
+      if (count !== undefined && count < 0) {
+        errors.push(invalid(`spec.${key}`, `Invalid value: ${count}: must be greater than or equal to 0`))
+      }
+    }
+    const volumes = Json.array(Json.at(spec, "template", "spec", "volumes")).map((volume) => Json.at(volume, "name"))
+    Json.array(Json.at(spec, "template", "spec", "containers")).forEach((container, index) => {
+      const field = `spec.template.spec.containers[${index}]`
+      if ((Json.string(Json.at(container, "image")) ?? "") === "") {
+        errors.push({ field: `${field}.image`, reason: "FieldValueRequired", message: "Required value" })
+      }
+      Json.array(Json.at(container, "volumeMounts")).forEach((mount, at) => {
+        const name = Json.string(Json.at(mount, "name")) ?? ""
+        if (volumes.includes(name)) return
+        errors.push({
+          field: `${field}.volumeMounts[${at}].name`,
+          reason: "FieldValueNotFound",
+          message: `Not found: ${JSON.stringify(name)}`
+        })
+      })
+    })
     return errors
   }
   const before = Json.object(old["spec"])

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as KubeError from "@dispatch-kubeflow/core/kube/KubeError"
+import type * as KubeError from "@dispatch-kubeflow/core/kube/KubeError"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { WatchFrame } from "@dispatch-kubeflow/core/kube/KubeTransport"
 import * as Core from "@dispatch-kubeflow/core/model/Core"

@@ -22,20 +22,47 @@ const all = <A, B>(items: ReadonlyArray<A>, f: (item: A) => B | undefined): Read
   return result
 }
 
+const isNull = (ast: SchemaAST.AST): boolean => ast._tag === "Literal" && ast.literal === null
+const isUndefined = (ast: SchemaAST.AST): boolean => ast._tag === "UndefinedKeyword"
+
+/** A test that takes null and undefined out first: nearly every field here may be either, and most are absent. */
+interface Field {
+  readonly name: string
+  readonly undefinedPasses: boolean
+  readonly nullPasses: boolean
+  readonly guard: Guard
+}
+
+const fieldOf = (property: SchemaAST.PropertySignature): Field | undefined => {
+  const { name, type, isOptional } = property
+  const members = type._tag === "Union" ? type.types : [type]
+  const rest = members.filter((member) => !isNull(member) && !isUndefined(member))
+  const guard = rest.length === 0 ? () => false : fromAst(SchemaAST.Union.make(rest))
+  if (guard === undefined || typeof name !== "string") return undefined
+  const unknown = rest.some((member) => member._tag === "UnknownKeyword" || member._tag === "AnyKeyword")
+  return {
+    name,
+    undefinedPasses: isOptional || unknown || members.some(isUndefined),
+    nullPasses: unknown || members.some(isNull),
+    guard
+  }
+}
+
 const literal = (ast: SchemaAST.TypeLiteral): Guard | undefined => {
-  const properties = all(ast.propertySignatures, ({ name, isOptional, type }) => {
-    const guard = fromAst(type)
-    return guard === undefined || typeof name !== "string" ? undefined : { name, isOptional, guard }
-  })
+  const fields = all(ast.propertySignatures, fieldOf)
   const records = all(ast.indexSignatures, ({ parameter, type }) =>
     parameter._tag === "StringKeyword" ? fromAst(type) : undefined
   )
-  if (properties === undefined || records === undefined) return undefined
+  if (fields === undefined || records === undefined) return undefined
   return (value) => {
     if (!isRecord(value)) return false
-    for (const { name, isOptional, guard } of properties) {
+    for (const { name, undefinedPasses, nullPasses, guard } of fields) {
       const field = value[name]
-      if (field === undefined ? !isOptional : !guard(field)) return false
+      if (field === undefined) {
+        if (!undefinedPasses) return false
+      } else if (field === null) {
+        if (!nullPasses) return false
+      } else if (!guard(field)) return false
     }
     for (const guard of records) for (const key in value) if (!guard(value[key])) return false
     return true
@@ -61,11 +88,6 @@ export const fromAst = (ast: SchemaAST.AST): Guard | undefined => {
     case "Union": {
       const members = all(ast.types, fromAst)
       if (members === undefined) return undefined
-      const [first, second, ...rest] = members
-      // Nearly every union here is a type or null
-      if (first !== undefined && second !== undefined && rest.length === 0) {
-        return (value) => first(value) || second(value)
-      }
       return (value) => members.some((member) => member(value))
     }
     case "TypeLiteral":

@@ -131,11 +131,12 @@ const paths: ReadonlyArray<string> = [
 ]
 
 const decoded = <A>(schema: Schema.Schema<A>, body: unknown): Effect.Effect<A, ControlError> =>
-  Either.match(Schema.decodeUnknownEither(schema, { onExcessProperty: "error" })(body ?? {}), {
-    onLeft: (error) =>
-      Effect.fail(
-        new ControlError({ message: ParseResult.TreeFormatter.formatErrorSync(error).split("\n").join(" ") })
-      ),
+  Either.match(Schema.decodeUnknownEither(schema, { onExcessProperty: "error", errors: "all" })(body ?? {}), {
+    onLeft: (error) => {
+      const issues = ParseResult.ArrayFormatter.formatErrorSync(error)
+      const message = issues.map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
+      return Effect.fail(new ControlError({ message: message.join("; ") }))
+    },
     onRight: Effect.succeed
   })
 
@@ -152,10 +153,10 @@ const nodeActions = (
   delete: actions.deleteNode
 })
 
-/** Answers requests to the paths of the table. */
-export const handle =
+/** Carries out a request to one of the paths of the table. */
+export const perform =
   (actions: Actions) =>
-  (request: RouteRequest): Effect.Effect<RouteAnswer> =>
+  (request: RouteRequest): Effect.Effect<RouteAnswer, ControlError> =>
     Effect.gen(function* () {
       if (!request.subject.groups.includes("system:masters")) {
         const { method, path, subject } = request
@@ -216,8 +217,12 @@ export const handle =
         return { ...done("cut"), afterwards: actions.cut }
       }
       return answered(Answer.pageNotFound)
-    }).pipe(
-      Effect.catchTag("ControlError", (error) =>
-        Effect.succeed(answered(Answer.json(422, Answer.status(422, error.message))))
-      )
+    })
+
+/** The same, with failures as answers. */
+export const handle =
+  (actions: Actions) =>
+  (request: RouteRequest): Effect.Effect<RouteAnswer> =>
+    Effect.catchTag(perform(actions)(request), "ControlError", (error) =>
+      Effect.succeed(answered(Answer.json(422, Answer.status(422, error.message))))
     )

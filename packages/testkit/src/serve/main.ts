@@ -52,28 +52,29 @@ const storyOf = (path: string | undefined) =>
         })
       )
 
+/** A step of a story that cannot be done. */
 class StepError extends Data.TaggedError("StepError")<{ readonly message: string }> {}
+
+const toStepError = (error: { readonly message: string }): StepError => new StepError({ message: error.message })
 
 /** Performs a story's request as the admin, inside the process. */
 const perform =
-  (cluster: Cluster.Service, control: ReturnType<typeof Control.handle>, admin: Users.User) =>
+  (cluster: Cluster.Service, control: Control.Actions, admin: Users.User) =>
   (step: Extract<Story.Step, { readonly _tag: "Request" }>): Effect.Effect<void, StepError> =>
     Effect.gen(function* () {
       yield* Console.log(`story: ${step.method} ${step.path}`)
       if (step.path.startsWith(Control.prefix)) {
-        const { answer, afterwards } = yield* control({ ...step, query: new URLSearchParams(), subject: admin.subject })
+        const request = { ...step, query: new URLSearchParams(), subject: admin.subject }
+        const { afterwards, answer } = yield* Effect.mapError(Control.perform(control)(request), toStepError)
         if (answer._tag === "Reply" && answer.code >= 400) {
-          return yield* new StepError({ message: String(answer.body?.content ?? answer.code).trim() })
+          return yield* new StepError({ message: `the control surface answers ${answer.code}` })
         }
         if (afterwards !== undefined) yield* afterwards
         return
       }
       const request = Story.kubeRequest(step)
       if (request === undefined) return yield* new StepError({ message: `${step.method} has no meaning there` })
-      yield* Effect.mapError(
-        cluster.transport(admin.subject).call(request),
-        (error) => new StepError({ message: error.message })
-      )
+      yield* Effect.mapError(cluster.transport(admin.subject).call(request), toStepError)
     })
 
 const serve = (options: Arguments.Serve) =>
@@ -85,7 +86,7 @@ const serve = (options: Arguments.Serve) =>
     const cluster = yield* Cluster.Cluster
     yield* World.addNodes(options.nodes)
     const started = yield* Deferred.make<ApiServer.Server>()
-    const control = Control.handle(yield* World.actions(Deferred.await(started)))
+    const control = yield* World.actions(Deferred.await(started))
     const server = yield* ApiServer.serveCluster({
       host: options.host,
       port: options.port,
@@ -93,7 +94,7 @@ const serve = (options: Arguments.Serve) =>
       ...(tls === undefined ? {} : { tls }),
       // kubectl sends tokens over TLS alone
       ...(options.transport._tag === "Http" && admin !== undefined ? { anonymous: admin.subject } : {}),
-      ...(options.control ? { routes: { prefix: Control.prefix, handle: control } } : {})
+      ...(options.control ? { routes: { prefix: Control.prefix, handle: Control.handle(control) } } : {})
     })
     yield* Deferred.succeed(started, server)
     const file = yield* KubeconfigFile.write(server.kubeconfig(...users), options.kubeconfig)

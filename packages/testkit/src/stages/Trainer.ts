@@ -8,7 +8,7 @@
 import { Either } from "effect"
 import * as Yaml from "yaml"
 import type { Act, Answer, Change, Context, Stage, Wake, Work } from "../Stage.js"
-import { send, sendIf } from "../Stage.js"
+import { send } from "../Stage.js"
 import * as Events from "./Events.js"
 import * as Objects from "./Objects.js"
 import * as Build from "./TrainerBuild.js"
@@ -308,12 +308,22 @@ function* reconcile(context: Context, options: Options, memory: Memory): Work {
   const current = context.view.get(Objects.trainJobs, namespace, name)
   if (current !== undefined && current.metadata.uid === live.metadata.uid) {
     const status = Objects.compact({
-      ...current.status,
+      ...cached.status,
       conditions: conditions === undefined || conditions.length === 0 ? undefined : conditions,
       jobsStatus
     })
-    const answer = yield* sendIf(Objects.patchStatus(Objects.trainJobs, current, status, statusManager))
-    if (answer !== undefined && Either.isLeft(answer)) return [{ key: context.key, wait: 0 }]
+    // only what it changes of what it has read, without a lock
+    const change = Objects.mergePatch(cached.status ?? {}, status)
+    if (change !== undefined) {
+      yield* send(
+        Objects.patch(
+          Objects.trainJobs,
+          current,
+          { status: Object.keys(status).length === 0 ? null : change },
+          { subresource: "status", manager: statusManager }
+        )
+      )
+    }
   }
   if (failure === undefined) {
     memory.retries.delete(live.metadata.uid)
@@ -350,7 +360,7 @@ const watches = (change: Change): Iterable<Wake> => {
 /** The TrainJob controller. */
 export const make = (options: Options = {}): Stage => ({
   name: "trainer",
-  latency: 5,
+  latency: options.cache === "lagging" ? 30 : 5,
   lags: options.cache === "lagging",
   start: () => {
     const memory: Memory = { runtimes: new Map(), retries: new Map() }

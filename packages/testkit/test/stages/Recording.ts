@@ -129,7 +129,7 @@ const podStatus = (status: Obj): Json => ({
   reason: status["reason"],
   conditions: Object.fromEntries(
     Object.entries(
-      obj(conditionsMap(status["conditions"], new Set(["PodReadyToStartContainers", "Initialized", "ContainersReady"])))
+      obj(conditionsMap(status["conditions"], new Set(["PodReadyToStartContainers", "Initialized", "ContainersReady", ...(status["phase"] === "Pending" ? ["Ready"] : [])])))
     ).map(([type, condition]) => [
       type,
       // messages of readiness differ between the recorder's kubelet and a real one
@@ -353,7 +353,7 @@ export const eventLines = (
     if (object["kind"] !== "Event" || type === "DELETED") continue
     const involved = obj(object["involvedObject"])
     const line = names.text(
-      `${str(involved["kind"])}/${str(involved["name"])} ${str(object["type"])} ${str(object["reason"])}: ${str(object["message"])}`
+      `${str(involved["kind"])}/${str(involved["name"])} ${str(object["type"])} ${str(object["reason"])}: ${str(object["message"])}`.slice(0, 300)
     )
     // which of several equal nodes is chosen is the scheduler's secret
     last.set(str(at(object, "metadata", "name")), line.replace(/(Successfully assigned \S+ to) \S+$/, "$1 a node"))

@@ -1,0 +1,320 @@
+import * as Cessation from "@dispatch-kubeflow/core/Cessation"
+import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
+import { KubeApi } from "@dispatch-kubeflow/core/kube/KubeApi"
+import * as KubeApiModule from "@dispatch-kubeflow/core/kube/KubeApi"
+import { KubeUnavailable } from "@dispatch-kubeflow/core/kube/KubeError"
+import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import type { KubeTransport } from "@dispatch-kubeflow/core/kube/KubeTransport"
+import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
+import * as Watch from "@dispatch-kubeflow/core/Watch"
+import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
+import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
+import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Fiber, TestClock } from "effect"
+import { injected, layer, namespace, prepare, requests, start } from "./WatchWorld.js"
+
+const ref = { namespace, name: "run-1" }
+const make = Cessation.make({ outOfService: "always" })
+
+const started = (count = 2) =>
+  Effect.gen(function* () {
+    const world = yield* prepare()
+    yield* world.create(injected("run-1", 1, count), namespace)
+    yield* TestClock.adjust("3 seconds")
+    yield* world.settle
+    return world
+  })
+
+/** The API with some answers replaced. */
+const intercept = (
+  service: KubeApiModule.Service,
+  answer: (request: KubeRequest.KubeRequest) => KubeTransport["call"] | undefined
+): KubeApiModule.Service =>
+  KubeApiModule.make({
+    ...service.transport,
+    call: (request) => (answer(request) ?? service.transport.call)(request)
+  })
+
+describe("ceased", () => {
+  it.scoped("a running job: not ceased, and every Node's state is told", () =>
+    Effect.gen(function* () {
+      yield* started()
+      const verdict = yield* (yield* make).ceased(ref)
+      expect(verdict).toMatchObject({ ceased: false, ended: false, execution: 1, incarnations: 1 })
+      expect(verdict.nodes.map(({ state }) => state)).toEqual(["ready", "ready"])
+      expect(verdict.nodes[0]?.ready).toMatchObject({ type: "Ready", status: "True" })
+      expect(verdict.reasons).toHaveLength(2)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped(
+    "node dies: NodeLost with evidence, not ceased; taint and delete: ceased; and the taint's caveats hold",
+    () =>
+      Effect.gen(function* () {
+        const world = yield* started()
+        const { ceased } = yield* make
+        const watching = yield* start(Watch.namespace(namespace))
+        const [a = "", b = ""] = (yield* world.pods(namespace)).map((pod) => pod.spec?.nodeName ?? "")
+        yield* world.loseNode(a)
+        yield* watching.pass("2 minutes")
+        expect((yield* ceased(ref)).nodes.find(({ name }) => name === a)).toMatchObject({
+          state: "not-ready",
+          ceased: false
+        })
+        // Tolerated for 300 s, then the taint manager deletes the pod, which stays Terminating
+        yield* watching.pass("6 minutes")
+        expect(watching.last()).toMatchObject({ state: "Stopping", cause: { _tag: "NodeLost", node: a }, alive: true })
+        const fields = watching.last()?.evidence.map(({ object, field }) => `${object} ${field}`) ?? []
+        expect(fields.some((line) => line.endsWith("status.conditions[DisruptionTarget]"))).toBe(true)
+        expect(fields).toContain(`Node/${a} status.conditions[Ready]`)
+        expect(yield* ceased(ref)).toMatchObject({ ceased: false, ended: false })
+
+        yield* world.taintOutOfService(a)
+        yield* watching.pass("2 minutes")
+        expect(watching.last()).toMatchObject({ state: "Failed", cause: { _tag: "NodeLost", node: a }, alive: false })
+        // Every object says that it is over, and the process runs on: the other Node is alive, so no
+        expect((yield* world.processes).some(({ node }) => node === a)).toBe(true)
+        const half = yield* ceased(ref)
+        expect(half.ceased).toBe(false)
+        expect(half.nodes.find(({ name }) => name === a)).toMatchObject({ state: "out-of-service", ceased: true })
+        // The rank on the healthy Node was ended by its kubelet: proven
+        expect(half.ended).toBe(true)
+        expect(half.pods.find(({ node }) => node === b)?.proof._tag).toBe("terminated")
+
+        yield* world.deleteNode(b)
+        yield* world.settle
+        const done = yield* ceased(ref)
+        expect(done).toMatchObject({ ceased: true, ended: true, reasons: [] })
+        // Its kubelet is alive and renews its Lease
+        expect(done.cautions.join()).toContain(`Node ${b} is deleted but its kubelet still renews`)
+      }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("out-of-service on a Ready Node: a caution, and not ceased where so configured", () =>
+    Effect.gen(function* () {
+      const world = yield* started(1)
+      const [pod] = yield* world.pods(namespace)
+      const node = pod?.spec?.nodeName ?? ""
+      yield* world.taintOutOfService(node, "NoSchedule")
+      yield* world.settle
+      const lenient = yield* (yield* make).ceased(ref)
+      expect(lenient.ceased).toBe(true)
+      expect(lenient.cautions.join()).toContain(node)
+      const strict = yield* (yield* Cessation.make({ outOfService: "unless-ready" })).ceased(ref)
+      expect(strict).toMatchObject({ ceased: false, nodes: [{ state: "out-of-service", ceased: false }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped(
+    "N01, N02: a Node deleted and registered again under its name is replaced, not ceased; evaluated live every time",
+    () =>
+      Effect.gen(function* () {
+        const world = yield* started(1)
+        const { ceased } = yield* make
+        const [pod] = yield* world.pods(namespace)
+        const node = pod?.spec?.nodeName ?? ""
+        expect(yield* ceased(ref)).toMatchObject({ ceased: false })
+        yield* world.deleteNode(node)
+        yield* world.settle
+        expect(yield* ceased(ref)).toMatchObject({ ceased: true, nodes: [{ state: "deleted" }] })
+        yield* world.loseNode(node)
+        yield* world.returnNode(node)
+        yield* TestClock.adjust("5 seconds")
+        yield* world.settle
+        const verdict = yield* ceased(ref)
+        expect(verdict).toMatchObject({ ceased: false, nodes: [{ state: "replaced" }] })
+        expect(verdict.nodes[0]?.recordedUids).not.toContain(verdict.nodes[0]?.uid)
+        expect((yield* world.processes).length).toBe(1)
+      }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("rebooted: both bootIDs; ended, not ceased by itself", () =>
+    Effect.gen(function* () {
+      const world = yield* started(1)
+      const { ceased } = yield* make
+      const [pod] = yield* world.pods(namespace)
+      const node = pod?.spec?.nodeName ?? ""
+      yield* ceased(ref)
+      yield* world.powerOff(node)
+      yield* TestClock.adjust("5 seconds")
+      yield* world.powerOn(node)
+      yield* TestClock.adjust("5 seconds")
+      yield* world.settle
+      const verdict = yield* ceased(ref)
+      expect(verdict).toMatchObject({ ceased: false, ended: true, nodes: [{ rebooted: true }] })
+      expect(verdict.nodes[0]?.recordedBootIDs).not.toContain(verdict.nodes[0]?.bootID)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("N07: pods and TrainJob are gone: the Nodes come from what the watch kept", () =>
+    Effect.gen(function* () {
+      const world = yield* started()
+      const cluster = yield* Cluster.Cluster
+      const watching = yield* start(Watch.namespace(namespace))
+      const nodes = (yield* world.pods(namespace)).map((pod) => pod.spec?.nodeName ?? "")
+      yield* cluster.admin.remove(Trainer.trainJobs, ref, { propagation: "Background" })
+      yield* watching.pass("2 minutes")
+      expect(yield* world.pods(namespace)).toEqual([])
+      const verdict = yield* (yield* make).ceased(ref)
+      expect(verdict.nodes.map(({ name }) => name)).toEqual(nodes.toSorted())
+      // Ready Nodes: not ceased; but the kubelets reported every container
+      expect(verdict).toMatchObject({ ceased: false, ended: true })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("no evidence and no TrainJob: ErrNotFound; another uid too; pods that are left are enough", () =>
+    Effect.gen(function* () {
+      const world = yield* started(1)
+      const { ceased } = yield* make
+      expect(yield* Effect.flip(ceased({ namespace, name: "nope" }))).toMatchObject({ _tag: "ErrNotFound" })
+      expect(yield* Effect.flip(ceased({ ...ref, uid: "another" }))).toMatchObject({ _tag: "ErrNotFound" })
+      const cluster = yield* Cluster.Cluster
+      yield* cluster.admin.remove(Trainer.trainJobs, ref, { propagation: "Orphan" })
+      yield* world.settle
+      expect(yield* ceased(ref)).toMatchObject({ ceased: false, nodes: [{ state: "ready" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("never started: not ceased, saying that nothing was seen", () =>
+    Effect.gen(function* () {
+      const world = yield* prepare()
+      yield* world.create(Fixtures.trainJob("run-1", { suspend: true }), namespace)
+      yield* world.settle
+      const verdict = yield* (yield* make).ceased(ref)
+      expect(verdict).toMatchObject({ ceased: false, ended: false, nodes: [], pods: [] })
+      expect(verdict.reasons).toHaveLength(1)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("a foreign TrainJob: the answer says that executions are inferred", () =>
+    Effect.gen(function* () {
+      const world = yield* prepare()
+      yield* world.create(Fixtures.trainJob("run-1", { numNodes: 1 }), namespace)
+      yield* world.settle
+      const verdict = yield* (yield* make).ceased(ref)
+      expect(verdict).toMatchObject({ identity: "inferred", execution: undefined, nodes: [{ state: "ready" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  const reader = (nodes: boolean): ReadonlyArray<object> => {
+    const api = { apiVersion: "rbac.authorization.k8s.io/v1" }
+    const subjects = [{ kind: "User", name: "reader", apiGroup: "rbac.authorization.k8s.io" }]
+    const roleRef = (kind: string) => ({ kind, name: "reader", apiGroup: "rbac.authorization.k8s.io" })
+    const rule = (group: string, resource: string, verbs: ReadonlyArray<string>) => ({
+      apiGroups: [group],
+      resources: [resource],
+      verbs
+    })
+    return [
+      {
+        ...api,
+        kind: "Role",
+        metadata: { name: "reader", namespace },
+        rules: [
+          rule("trainer.kubeflow.org", "trainjobs", ["get"]),
+          rule("jobset.x-k8s.io", "jobsets", ["get"]),
+          rule("batch", "jobs", ["list"]),
+          rule("", "pods", ["get", "list"])
+        ]
+      },
+      { ...api, kind: "RoleBinding", metadata: { name: "reader", namespace }, subjects, roleRef: roleRef("Role") },
+      ...(nodes
+        ? [
+            { ...api, kind: "ClusterRole", metadata: { name: "reader" }, rules: [rule("", "nodes", ["get"])] },
+            {
+              ...api,
+              kind: "ClusterRoleBinding",
+              metadata: { name: "reader" },
+              subjects,
+              roleRef: roleRef("ClusterRole")
+            }
+          ]
+        : [])
+    ]
+  }
+
+  it.scoped("works read-only: get and list alone, by name, and nothing is written", () =>
+    Effect.gen(function* () {
+      yield* started()
+      const before = yield* requests
+      const verdict = yield* (yield* make).ceased(ref)
+      expect(verdict.nodes).toHaveLength(2)
+      const after = yield* requests
+      const used = Object.keys(after).filter((line) => after[line] !== before[line])
+      expect(used.toSorted()).toEqual(["get jobsets", "get nodes", "get trainjobs", "list jobs", "list pods"])
+    }).pipe(Effect.provide(layer({ subject: Rbac.user("reader"), objects: reader(true) })))
+  )
+
+  it.scoped("N10: no permission to get Nodes is ErrUnsupported, not false and not true", () =>
+    Effect.gen(function* () {
+      yield* started()
+      expect(yield* Effect.flip((yield* make).ceased(ref))).toMatchObject({
+        _tag: "ErrUnsupported",
+        operation: "ceased",
+        details: [{ id: "get-nodes" }]
+      })
+    }).pipe(Effect.provide(layer({ subject: Rbac.user("reader"), objects: reader(false) })))
+  )
+
+  it.scoped("5xx and time-outs are the error itself", () =>
+    Effect.gen(function* () {
+      yield* started()
+      const api = yield* KubeApi
+      for (const plural of ["nodes", "pods", "trainjobs", "jobsets", "jobs"]) {
+        const failing = intercept(api, (request) =>
+          request.plural === plural
+            ? () => Effect.fail(new KubeUnavailable({ request, phase: "server", code: 503 }))
+            : undefined
+        )
+        const { ceased } = yield* Effect.provideService(make, KubeApi, failing)
+        expect(yield* Effect.flip(ceased(ref))).toMatchObject({ _tag: "KubeUnavailable", code: 503 })
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("Nodes are read in parallel, at most 16 at once", () =>
+    Effect.gen(function* () {
+      const world = yield* prepare(Array.from({ length: 40 }, (_, index) => `n${index}`))
+      yield* world.create(injected("run-1", 1, 40), namespace)
+      yield* TestClock.adjust("3 seconds")
+      yield* world.settle
+      const api = yield* KubeApi
+      let now = 0
+      let most = 0
+      const slow = intercept(api, (request) =>
+        request.plural === "nodes"
+          ? (it) =>
+              Effect.acquireUseRelease(
+                Effect.sync(() => {
+                  now += 1
+                  most = Math.max(most, now)
+                }),
+                () => Effect.zipRight(Effect.sleep("1 second"), api.transport.call(it)),
+                () => Effect.sync(() => void (now -= 1))
+              )
+          : undefined
+      )
+      const { ceased } = yield* Effect.provideService(make, KubeApi, slow)
+      const fiber = yield* Effect.fork(ceased(ref))
+      yield* TestClock.adjust("5 seconds")
+      expect((yield* Fiber.join(fiber)).nodes).toHaveLength(40)
+      expect(most).toBe(16)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("a store that cannot be read is an error, never a yes", () =>
+    Effect.gen(function* () {
+      yield* started()
+      const damaged = new EvidenceStore.EvidenceStoreError({ kind: "damaged", key: "x", detail: "not JSON" })
+      const broken: EvidenceStore.Service = {
+        get: () => Effect.fail(damaged),
+        update: () => Effect.fail(damaged),
+        keys: Effect.fail(damaged),
+        sweep: Effect.fail(damaged)
+      }
+      const { ceased } = yield* Effect.provideService(make, EvidenceStore.EvidenceStore, broken)
+      expect((yield* Effect.flip(ceased(ref)))._tag).toBe("EvidenceStoreError")
+    }).pipe(Effect.provide(layer()))
+  )
+})
