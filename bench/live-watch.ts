@@ -18,7 +18,7 @@ import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import { KubeConfig as ClientNode, makeInformer, Watch } from "@kubernetes/client-node"
-import { Effect, ManagedRuntime, Stream } from "effect"
+import { ManagedRuntime, Stream } from "effect"
 
 const certs = new URL("../packages/k8s-live/test/certs/", import.meta.url)
 const read = (name: string): string => readFileSync(new URL(name, certs), "utf8")
@@ -127,7 +127,7 @@ const serve = (): void => {
   process.on("disconnect", () => process.exit(0))
 }
 
-const median = (values: ReadonlyArray<number>): number => [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0
+const median = (values: ReadonlyArray<number>): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
 
 const bench = async (): Promise<void> => {
   const rounds = Number(process.argv[2] ?? 7)
@@ -158,7 +158,7 @@ const bench = async (): Promise<void> => {
           path,
           { labelSelector: selector },
           () => void count++,
-          (error: unknown) => (error ? reject(error as Error) : resolve(count))
+          (error: unknown) => (error ? reject(error) : resolve(count))
         )
       }),
     "client-node informer (raw JSON, cache)": () =>

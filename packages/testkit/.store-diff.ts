@@ -37,7 +37,7 @@ const requests: R[] = [
   { m: "POST", p: `/apis/coordination.k8s.io/v1/namespaces/${NS}/leases`, b: { metadata: { name: "l" }, spec: { holderIdentity: "", leaseDurationSeconds: 10, renewTime: "2026-11-29T19:00:00.123456+02:00" } } },
   { m: "POST", p: tj, b: {} },
   { m: "POST", p: tj, b: { apiVersion: "trainer.kubeflow.org/v1alpha1", kind: "TrainJob", metadata: { name: "j" }, spec: { suspend: true } } },
-  { m: "POST", p: `${tj}?fieldManager=cr`, b: { apiVersion: "trainer.kubeflow.org/v1alpha1", kind: "TrainJob", metadata: { name: "j" }, spec: { suspend: true, runtimeRef: { name: "nope" }, trainer: { numNodes: 2, env: [{ name: "A", value: "1" }], command: ["a", "b"] }, runtimePatches: [{ manager: "x.io/a", trainingRuntimeSpec: { template: { metadata: { labels: { a: "b" } } } } }] } } },
+  { m: "POST", p: `${tj}?fieldManager=cr`, b: { apiVersion: "trainer.kubeflow.org/v1alpha1", kind: "TrainJob", metadata: { name: "j" }, spec: { suspend: true, runtimeRef: { name: "torch-distributed" }, trainer: { image: "x", numNodes: 2, env: [{ name: "A", value: "1" }], command: ["a", "b"] }, runtimePatches: [{ manager: "x.io/a", trainingRuntimeSpec: { template: { metadata: { labels: { a: "b" } } } } }] } } },
   { m: "PATCH", p: `${tj}/j?fieldManager=m1`, ct: ap, b: { apiVersion: "trainer.kubeflow.org/v1alpha1", kind: "TrainJob", spec: { runtimePatches: [{ manager: "x.io/b", trainingRuntimeSpec: { template: { metadata: { labels: { a: "b" } } } } }] } } },
   { m: "PATCH", p: `${tj}/j?fieldManager=m1`, ct: ap, b: { apiVersion: "trainer.kubeflow.org/v1alpha1", kind: "TrainJob", spec: { runtimePatches: [{ manager: "x.io/a", trainingRuntimeSpec: { template: { metadata: { labels: { a: "c" } } } } }] } } },
   { m: "PATCH", p: `${tj}/j?fieldManager=m1`, ct: ap, b: { apiVersion: "trainer.kubeflow.org/v1alpha1", kind: "TrainJob", spec: {} } },
@@ -89,6 +89,8 @@ const norm = (v: unknown): string => JSON.stringify(v, (k, e) => {
   return e.replaceAll(/\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z/g, "<time>").replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "<uid>").replaceAll(/\\?"resourceVersion\\?":\\?"\d+\\?"/g,"rv")
 })
 const sortKeys = (v: any): any => Array.isArray(v) ? v.map(sortKeys) : v && typeof v === "object" ? Object.fromEntries(Object.keys(v).sort().map((k) => [k, sortKeys(v[k])])) : v
+const flat = (v: any, path = "", out: Record<string, string> = {}): Record<string, string> => { if (v && typeof v === "object") { const ks = Object.keys(v); if (ks.length === 0) out[path] = Array.isArray(v) ? "[]" : "{}"; for (const k of ks) flat(v[k], `${path}.${k}`, out) } else out[path] = JSON.stringify(v); return out }
+const diff = (a: string, b: string): string => { const x = flat(JSON.parse(a)), y = flat(JSON.parse(b)); const lines: string[] = []; for (const k of new Set([...Object.keys(x), ...Object.keys(y)])) if (x[k] !== y[k]) lines.push(`    ${k}: ${x[k]?.slice(0, 260)} | ${y[k]?.slice(0, 260)}`); return lines.slice(0, 14).join("\n") }
 const main = async () => {
   await fetch(`${base}/api/v1/namespaces`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ metadata: { name: NS } }) })
   await new Promise((r) => setTimeout(r, 700))
@@ -109,7 +111,7 @@ const main = async () => {
     const a = norm(sortKeys(real)), b = norm(sortKeys(mem))
     const warn = res.headers.get("warning")
     if (res.status === code && a === b) { c++; continue }
-    console.log(`--- ${r.m} ${r.p} ${JSON.stringify(r.b)?.slice(0, 160)}\n  real ${res.status} ${warn ?? ""} ${a.slice(0, 1500)}\n  mem  ${code} ${b.slice(0, 1500)}`)
+    console.log(`--- ${r.m} ${r.p} ${JSON.stringify(r.b)?.slice(0, 160)}  ${res.status} | ${code} ${warn ?? ""}\n${diff(a, b)}`)
   }
   console.log(`equal: ${c} of ${requests.length}`)
 }

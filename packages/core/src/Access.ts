@@ -65,7 +65,7 @@ const need = (
 export const outputNeeds = (namespace: string): { readonly [K in "log" | "list" | "watch"]: Need } => ({
   // resource "pods", subresource "log": a role that grants "pods/logs", or "pods/*", grants nothing
   log: need(["OutputRead", "OutputFollow"], "get", "", "pods", { namespace, subresource: "log" }),
-  list: need(["OutputRead", "OutputFollow", "Watch", "Hold"], "list", "", "pods", { namespace }),
+  list: need(["OutputRead", "OutputFollow", "Watch", "Cessation", "Hold"], "list", "", "pods", { namespace }),
   watch: need(["OutputFollow", "Watch"], "watch", "", "pods", { namespace })
 })
 
@@ -81,16 +81,19 @@ export const patchTrainJobs = (namespace: string): Need =>
 export const needs = (config: AdapterConfig): ReadonlyArray<Need> => {
   const { namespace, kueue } = config
   const output = outputNeeds(namespace)
-  const observe = (group: string, resource: string, feeds: ReadonlyArray<Feeds>): ReadonlyArray<Need> =>
-    ["get", "list", "watch"].map((verb) => need(feeds, verb, group, resource, { namespace }))
+  const follow = (group: string, resource: string): ReadonlyArray<Need> =>
+    ["list", "watch"].map((verb) => need(["Watch"], verb, group, resource, { namespace }))
   return [
     output.log,
     output.list,
     output.watch,
-    need(["Watch"], "get", "", "pods", { namespace }),
-    ...observe(trainer, "trainjobs", ["Watch", "OutputRead", "OutputFollow", "Cessation"]),
-    ...observe("jobset.x-k8s.io", "jobsets", ["Watch", "OutputRead", "OutputFollow"]),
-    ...observe("batch", "jobs", ["Watch"]),
+    need(["OutputFollow", "Watch", "Cessation"], "get", "", "pods", { namespace }),
+    need(["OutputRead", "OutputFollow", "Cessation"], "get", trainer, "trainjobs", { namespace }),
+    ...follow(trainer, "trainjobs"),
+    need(["OutputRead", "OutputFollow", "Cessation"], "get", "jobset.x-k8s.io", "jobsets", { namespace }),
+    ...follow("jobset.x-k8s.io", "jobsets"),
+    need(["OutputRead", "OutputFollow", "Watch", "Cessation"], "list", "batch", "jobs", { namespace }),
+    need(["Watch"], "watch", "batch", "jobs", { namespace }),
     // Asked without a namespace: with one, a RoleBinding makes the answer true while the request itself is refused
     need(["Cessation", "Watch"], "get", "", "nodes"),
     need(["Cessation"], "get", "coordination.k8s.io", "leases", {
@@ -110,12 +113,15 @@ export const needs = (config: AdapterConfig): ReadonlyArray<Need> => {
           need(["Hold"], "create", trainer, "trainjobs", { namespace }),
           patchTrainJobs(namespace),
           need(["Hold"], "delete", trainer, "trainjobs", { namespace }),
-          ...(kueue === undefined ? [] : [updateWorkloads(namespace)])
+          ...(kueue === undefined
+            ? []
+            : // PUT sends the whole object, so it is read first
+              [need(["Hold"], "get", kueueGroup, "workloads", { namespace }), updateWorkloads(namespace)])
         ]),
     ...(kueue === undefined
       ? []
       : [
-          ...observe(kueueGroup, "workloads", ["Watch"]),
+          ...follow(kueueGroup, "workloads"),
           need(["ReadmissionGate", "AttemptInjection"], "get", kueueGroup, "localqueues", {
             namespace,
             name: kueue.localQueue

@@ -240,7 +240,7 @@ export const makeKeyValueStore = (
     let index = new Set(Option.match(yield* read(indexKey, Index), { onNone: () => [], onSome: ({ keys }) => keys }))
     const writeIndex = (next: Set<string>): Effect.Effect<void, EvidenceStoreError> =>
       Effect.zipRight(
-        write(indexKey, encodeIndex({ ...envelope, keys: [...next].sort() })),
+        write(indexKey, encodeIndex({ ...envelope, keys: [...next].toSorted() })),
         Effect.sync(() => {
           index = next
         })

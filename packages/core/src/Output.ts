@@ -107,7 +107,7 @@ export interface Service {
 
 /** Times, in milliseconds, and bounds. */
 export interface Tuning {
-  /** A follow that is silent for so long is compared with a read of the log's end. */
+  /** A follow that is silent for so long is compared with a read of the log's end; up to ten times as long when it stays so. */
   readonly idle: number
   /** How long a follow may go on after its container has ended. */
   readonly linger: number
@@ -580,10 +580,17 @@ export const make = (
                 }
               }
               const looking = Effect.gen(function* () {
+                let patience = idle
                 for (;;) {
-                  yield* Effect.sleep(yield* remaining(idle))
-                  if ((yield* isQuiet(idle)) && (yield* isMuted) && (yield* isQuiet(idle))) return true
-                  if (yield* isQuiet(idle)) activeAt = yield* Clock.currentTimeMillis
+                  yield* Effect.sleep(yield* remaining(patience))
+                  if (!(yield* isQuiet(patience))) {
+                    patience = idle
+                    continue
+                  }
+                  if ((yield* isMuted) && (yield* isQuiet(patience))) return true
+                  // A log that is quiet by itself is asked about less and less often
+                  if (yield* isQuiet(patience)) activeAt = yield* Clock.currentTimeMillis
+                  patience = Math.min(patience * 2, idle * 10)
                 }
               })
               if (yield* Effect.raceFirst(looking, Effect.as(seen(isOver), false))) return abandon({ _tag: "Left" })

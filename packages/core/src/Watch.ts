@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Clock, Effect, Stream } from "effect"
+import { Chunk, Clock, Effect, Stream } from "effect"
 import type { AdapterConfig } from "./AdapterConfig.js"
 import { ErrNotFound } from "./AdapterError.js"
 import * as Evidence from "./decide/Evidence.js"
@@ -65,6 +65,9 @@ export interface Service {
 
 /** At most so many Nodes or pods are read at once. */
 export const concurrency = 16
+
+// From so many pods on, what one read of a connection brings about a job is classified once, not pod by pod
+const largeJob = 64
 
 // What could not be read is tried again, and the store is swept, at this pace
 const tick = "30 seconds"
@@ -213,12 +216,15 @@ export const make = (
       ]
     }
 
-    const session = (scope: Scope): ((input: Input) => Effect.Effect<ReadonlyArray<Update.Update>, Failure>) => {
+    const session = (
+      scope: Scope
+    ): ((inputs: Chunk.Chunk<Input>) => Effect.Effect<Chunk.Chunk<Update.Update>, Failure>) => {
       // Touched by one fiber only: inputs are handled one after another
       const listed = new Set<string>()
       const told = new Map<string, Update.Update>()
       const unread = new Map<string, Set<string>>()
       const missing = new Map<string, string>()
+      const untold = new Set<string>()
       let nodesForbiddenUntil = 0
       let ticks = 0
       let isTelling = false
@@ -274,10 +280,11 @@ export const make = (
           yield* store.update(key(name), (evidence) => Evidence.foldAll(evidence, seen))
         })
 
+      /** Answers how many pods are known. */
       const keep = (
         name: string,
         observations: ReadonlyArray<ObjectObservation>
-      ): Effect.Effect<void, EvidenceStore.EvidenceStoreError> =>
+      ): Effect.Effect<number, EvidenceStore.EvidenceStoreError> =>
         Effect.gen(function* () {
           let before: Evidence.Evidence | undefined
           const after = yield* store.update(key(name), (evidence) => {
@@ -293,6 +300,7 @@ export const make = (
             if (pod !== undefined && node && wantsNode(before?.pods[uid], pod)) nodes.add(node)
           }
           yield* readNodes(name, [...nodes])
+          return Object.keys(after.pods).length
         })
 
       const tell = (name: string): Effect.Effect<ReadonlyArray<Update.Update>, EvidenceStore.EvidenceStoreError> =>
@@ -438,7 +446,7 @@ export const make = (
         return (yield* Effect.forEach(names, tell)).flat()
       })
 
-      return (input) =>
+      const handle = (input: Input, isFollowed: boolean): Effect.Effect<ReadonlyArray<Update.Update>, Failure> =>
         Effect.gen(function* () {
           if (input.kind === "Tick") {
             ticks += 1
@@ -470,10 +478,7 @@ export const make = (
             listed.add(input.of)
           } else {
             const groups = new Map<string, Array<ObjectObservation>>()
-            for (const observation of yield* observations(
-              input.kind,
-              input.event as Follow.FollowEvent<Objects[Kind]>
-            )) {
+            for (const observation of yield* observations(input.kind, input.event)) {
               const name = Evidence.trainJobNameOf(observation)
               if (name === undefined || !isInScope(scope, name)) continue
               const group = groups.get(name)
@@ -481,8 +486,9 @@ export const make = (
               else group.push(observation)
             }
             for (const [name, group] of groups) {
-              yield* keep(name, group)
-              names.add(name)
+              const size = yield* keep(name, group)
+              if (input.kind === "Pod" && isFollowed && size > largeJob) untold.add(name)
+              else names.add(name)
             }
             if (input.event._tag === "Snapshot") listed.add(input.kind)
           }
@@ -494,13 +500,26 @@ export const make = (
           }
           return (yield* Effect.forEach(names, tell)).flat()
         })
+
+      return (chunk) =>
+        Effect.gen(function* () {
+          const updates: Array<Update.Update> = []
+          const pending = Chunk.toReadonlyArray(chunk)
+          for (const [index, input] of pending.entries()) {
+            updates.push(...(yield* handle(input, index < pending.length - 1)))
+          }
+          const names = [...untold]
+          untold.clear()
+          if (isTelling) updates.push(...(yield* Effect.forEach(names, tell)).flat())
+          return Chunk.unsafeFromArray(updates)
+        })
     }
 
     return {
       watch: (scope) =>
         Stream.suspend(() =>
           Stream.mergeAll(inputs(scope), { concurrency: "unbounded", bufferSize: 16 }).pipe(
-            Stream.mapConcatEffect(session(scope)),
+            Stream.mapChunksEffect(session(scope)),
             Stream.withSpan("Watch.watch")
           )
         )

@@ -11,7 +11,7 @@ import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Fiber, TestClock } from "effect"
+import { Clock, DateTime, Effect, Fiber, TestClock } from "effect"
 import { injected, layer, namespace, prepare, requests, start } from "./WatchWorld.js"
 
 const ref = { namespace, name: "run-1" }
@@ -83,10 +83,16 @@ describe("ceased", () => {
         expect(half.pods.find(({ node }) => node === b)?.proof._tag).toBe("terminated")
 
         yield* world.deleteNode(b)
-        yield* world.settle
+        yield* watching.pass("20 seconds")
+        expect(yield* ceased(ref)).toMatchObject({ ceased: true, ended: true, reasons: [] })
+        const cluster = yield* Cluster.Cluster
+        const renewTime = DateTime.formatIso(DateTime.unsafeMake(yield* Clock.currentTimeMillis))
+        yield* cluster.seed([
+          Fixtures.lease(b, { namespace: "kube-node-lease", renewTime: renewTime.replace("Z", "000Z") })
+        ])
         const done = yield* ceased(ref)
         expect(done).toMatchObject({ ceased: true, ended: true, reasons: [] })
-        // Its kubelet is alive and renews its Lease
+        // N01: its kubelet is alive and renews its Lease
         expect(done.cautions.join()).toContain(`Node ${b} is deleted but its kubelet still renews`)
       }).pipe(Effect.provide(layer()))
   )

@@ -46,52 +46,54 @@ const history: fc.Arbitrary<ReadonlyArray<Step>> = fc
   .map(({ pods, ends, order }) => {
     let version = 10
     const next = (): number => (version += 1)
-    const lines: Array<Array<(second: number) => Step>> = pods.map(({ count, end, code }, index) => {
-      const uid = `p${index}`
-      const one = (fields: PodFields, presence: Evidence.Presence = "present") => {
-        const revision = next()
-        return (second: number): Step => ({
-          key: `pod ${uid}`,
-          seen: seen.pod(pod({ uid, index, count, created: count, version: revision, ...fields }), second, presence)
-        })
-      }
-      const start = [
-        one({ node: null, phase: "Pending", container: null }),
-        one({ phase: "Pending", container: null }),
-        one({})
-      ]
-      const exit = terminated(code, "Error", 20)
-      switch (end) {
-        case "runs":
-          return start
-        case "succeeds":
-          return [...start, one({ phase: "Succeeded", container: terminated(0, "Completed", 20) })]
-        case "fails":
-          return [...start, one({ container: exit }), one({ phase: "Failed", container: exit })]
-        case "oom":
-          return [...start, one({ phase: "Failed", container: terminated(code, "OOMKilled", 20) })]
-        case "evicted": {
-          const conditions = [disruption("EvictionByEvictionAPI", 15)]
-          return [
-            ...start,
-            one({ conditions }),
-            one({ conditions, deletion: [15, 30] }),
-            one({ conditions, deletion: [15, 30], phase: "Failed", container: exit }),
-            one({ conditions, deletion: [20, 0], phase: "Failed", container: exit }, "seen")
-          ]
+    const lines: Array<Array<(second: number) => Step>> = pods.map(
+      ({ count, end, code }, index): Array<(second: number) => Step> => {
+        const uid = `p${index}`
+        const one = (fields: PodFields, presence: Evidence.Presence = "present") => {
+          const revision = next()
+          return (second: number): Step => ({
+            key: `pod ${uid}`,
+            seen: seen.pod(pod({ uid, index, count, created: count, version: revision, ...fields }), second, presence)
+          })
         }
-        case "deleted":
-          return [
-            ...start,
-            one({ deletion: [15, 30] }),
-            one({ deletion: [20, 0], phase: "Failed", container: exit }, "seen")
-          ]
-        case "forced":
-          return [...start, one({ deletion: [15, 0] }, "seen")]
-        case "lost":
-          return [...start, one({ phase: "Failed", container: exit }), one({ phase: "Failed", container: lost })]
+        const start = [
+          one({ node: null, phase: "Pending", container: null }),
+          one({ phase: "Pending", container: null }),
+          one({})
+        ]
+        const exit = terminated(code, "Error", 20)
+        switch (end) {
+          case "runs":
+            return start
+          case "succeeds":
+            return [...start, one({ phase: "Succeeded", container: terminated(0, "Completed", 20) })]
+          case "fails":
+            return [...start, one({ container: exit }), one({ phase: "Failed", container: exit })]
+          case "oom":
+            return [...start, one({ phase: "Failed", container: terminated(code, "OOMKilled", 20) })]
+          case "evicted": {
+            const conditions = [disruption("EvictionByEvictionAPI", 15)]
+            return [
+              ...start,
+              one({ conditions }),
+              one({ conditions, deletion: [15, 30] }),
+              one({ conditions, deletion: [15, 30], phase: "Failed", container: exit }),
+              one({ conditions, deletion: [20, 0], phase: "Failed", container: exit }, "seen")
+            ]
+          }
+          case "deleted":
+            return [
+              ...start,
+              one({ deletion: [15, 30] }),
+              one({ deletion: [20, 0], phase: "Failed", container: exit }, "seen")
+            ]
+          case "forced":
+            return [...start, one({ deletion: [15, 0] }, "seen")]
+          case "lost":
+            return [...start, one({ phase: "Failed", container: exit }), one({ phase: "Failed", container: lost })]
+        }
       }
-    })
+    )
     const owner = (fields: Parameters<typeof trainJob>[0], presence: Evidence.Presence = "present") => {
       const revision = next()
       const object = trainJob(fields)

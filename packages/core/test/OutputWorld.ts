@@ -5,7 +5,7 @@
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import { fromStatus, type KubeError, KubeNotFound, KubeUnavailable } from "@dispatch-kubeflow/core/kube/KubeError"
 import type { KubeRequest } from "@dispatch-kubeflow/core/kube/KubeRequest"
-import type { KubeTransport, WatchFrame } from "@dispatch-kubeflow/core/kube/KubeTransport"
+import type { KubeReply, KubeTransport, WatchFrame } from "@dispatch-kubeflow/core/kube/KubeTransport"
 import type { Job } from "@dispatch-kubeflow/core/model/Batch"
 import type { Pod } from "@dispatch-kubeflow/core/model/Core"
 import type { JobSet } from "@dispatch-kubeflow/core/model/JobSet"
@@ -187,16 +187,16 @@ export const make = Effect.sync((): World => {
       "NotFound"
     )
 
-  const one = <A>(request: KubeRequest, object: A | undefined) =>
+  const one = (request: KubeRequest, object: object | undefined): Effect.Effect<KubeReply, KubeError> =>
     object === undefined ? Effect.fail(notFound(request)) : Effect.succeed({ status: 200, body: object, warnings: [] })
 
-  const many = (items: ReadonlyArray<unknown>) =>
+  const many = (items: ReadonlyArray<unknown>): Effect.Effect<KubeReply, KubeError> =>
     Effect.succeed({ status: 200, body: { metadata: { resourceVersion: String(version) }, items }, warnings: [] })
 
   const world: World = {
     api: KubeApi.make({
       call: (request) =>
-        Effect.suspend(() => {
+        Effect.suspend((): Effect.Effect<KubeReply, KubeError> => {
           requests.push(request)
           const failure = world.refuse(request)
           if (failure !== undefined) return Effect.fail(failure)

@@ -296,8 +296,7 @@ const fromClientNode = (config: ClientNodeKubeConfig): Either.Either<Selected, K
     (document): Selected => ({
       origin,
       contextName,
-      namespace:
-        contextName === undefined ? undefined : present(config.getContextObject(contextName)?.namespace),
+      namespace: contextName === undefined ? undefined : present(config.getContextObject(contextName)?.namespace),
       clusterName: cluster.name,
       cluster: document.clusters.get(cluster.name)?.value ?? {},
       userName: user?.name,
@@ -306,44 +305,38 @@ const fromClientNode = (config: ClientNodeKubeConfig): Either.Either<Selected, K
   )
 }
 
-const defaultSource: Effect.Effect<
-  Document.Document | "in-cluster",
-  KubeConfigError,
-  FileSystem.FileSystem
-> = Effect.gen(function* () {
-  const fileSystem = yield* FileSystem.FileSystem
-  const exists = (path: string): Effect.Effect<boolean> =>
-    Effect.orElseSucceed(fileSystem.exists(path), () => false)
-  const variable = yield* optional("KUBECONFIG")
-  if (variable !== undefined) {
-    const paths = variable.split(delimiter).filter((path) => path !== "")
-    // As kubectl: files of the list that do not exist are skipped
-    const existing = yield* Effect.filter(paths, exists)
-    if (existing.length === 0) {
-      return yield* new KubeConfigError({
-        origin: "KUBECONFIG",
-        problem: `none of its files exists: ${paths.join(", ")}`,
-        advice: "Correct the variable, or unset it to use ~/.kube/config."
-      })
+const defaultSource: Effect.Effect<Document.Document | "in-cluster", KubeConfigError, FileSystem.FileSystem> =
+  Effect.gen(function* () {
+    const fileSystem = yield* FileSystem.FileSystem
+    const exists = (path: string): Effect.Effect<boolean> => Effect.orElseSucceed(fileSystem.exists(path), () => false)
+    const variable = yield* optional("KUBECONFIG")
+    if (variable !== undefined) {
+      const paths = variable.split(delimiter).filter((path) => path !== "")
+      // As kubectl: files of the list that do not exist are skipped
+      const existing = yield* Effect.filter(paths, exists)
+      if (existing.length === 0) {
+        return yield* new KubeConfigError({
+          origin: "KUBECONFIG",
+          problem: `none of its files exists: ${paths.join(", ")}`,
+          advice: "Correct the variable, or unset it to use ~/.kube/config."
+        })
+      }
+      return yield* readFiles(existing)
     }
-    return yield* readFiles(existing)
-  }
-  const home = (yield* optional("HOME")) ?? homedir()
-  const path = join(home, ".kube", "config")
-  if (yield* exists(path)) return yield* readFile(path)
-  if ((yield* optional("KUBERNETES_SERVICE_HOST")) !== undefined && (yield* exists(`${serviceAccount}/token`))) {
-    return "in-cluster"
-  }
-  return yield* new KubeConfigError({
-    origin: "kubeconfig",
-    problem: `none was found: KUBECONFIG is not set, there is no ${path}, and this is no pod`,
-    advice: "Name a file with --kubeconfig or KUBECONFIG."
+    const home = (yield* optional("HOME")) ?? homedir()
+    const path = join(home, ".kube", "config")
+    if (yield* exists(path)) return yield* readFile(path)
+    if ((yield* optional("KUBERNETES_SERVICE_HOST")) !== undefined && (yield* exists(`${serviceAccount}/token`))) {
+      return "in-cluster"
+    }
+    return yield* new KubeConfigError({
+      origin: "kubeconfig",
+      problem: `none was found: KUBECONFIG is not set, there is no ${path}, and this is no pod`,
+      advice: "Name a file with --kubeconfig or KUBECONFIG."
+    })
   })
-})
 
-const selectFrom = (
-  options: Options
-): Effect.Effect<Selected, KubeConfigError, FileSystem.FileSystem> =>
+const selectFrom = (options: Options): Effect.Effect<Selected, KubeConfigError, FileSystem.FileSystem> =>
   Effect.gen(function* () {
     const source = options.source ?? Source.Default()
     let document: Document.Document
@@ -389,7 +382,8 @@ const refuser =
   (field, problem, advice) =>
     new KubeConfigError({ origin: selected.origin, context: selected.contextName, field, problem, advice })
 
-const clusterField = (selected: Selected, field: string): string => `clusters["${selected.clusterName}"].cluster.${field}`
+const clusterField = (selected: Selected, field: string): string =>
+  `clusters["${selected.clusterName}"].cluster.${field}`
 const userField = (selected: Selected, field: string): string => `users["${selected.userName ?? ""}"].user.${field}`
 
 /** What is wrong with the selection, known before any request. The rules are those of client-go's own validation. */
@@ -435,7 +429,10 @@ const validate = (selected: Selected): KubeConfigError | undefined => {
   if (token !== undefined && present(user.username) !== undefined) {
     return refuse(ofUser("username"), "a token and a user name are both given", "Keep one way to authenticate.")
   }
-  if (present(user.as) === undefined && (user["as-groups"]?.length || present(user["as-uid"]) || user["as-user-extra"])) {
+  if (
+    present(user.as) === undefined &&
+    (user["as-groups"]?.length || present(user["as-uid"]) || user["as-user-extra"])
+  ) {
     return refuse(ofUser("as"), "impersonated groups need an impersonated user", "Give the user too.")
   }
   const exec = user.exec ?? undefined
@@ -451,7 +448,7 @@ const validate = (selected: Selected): KubeConfigError | undefined => {
 const proxyProblem = (proxy: string): string | undefined => {
   if (!URL.canParse(proxy)) return "this is not a URL"
   const { protocol } = new URL(proxy)
-  if (/^socks/.test(protocol)) return `${protocol.slice(0, -1)} proxies are not supported`
+  if (protocol.startsWith("socks")) return `${protocol.slice(0, -1)} proxies are not supported`
   return protocol === "http:" || protocol === "https:" ? undefined : `${protocol.slice(0, -1)} is no proxy protocol`
 }
 
@@ -461,9 +458,7 @@ interface Watched {
   readonly expire: Effect.Effect<void>
 }
 
-const watched = (
-  read: Effect.Effect<string, KubeConfigError>
-): Effect.Effect<Watched> =>
+const watched = (read: Effect.Effect<string, KubeConfigError>): Effect.Effect<Watched> =>
   Effect.map(Ref.make<{ readonly text: string; readonly at: number } | undefined>(undefined), (state) => ({
     read: Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
@@ -479,11 +474,7 @@ const watched = (
 
 const constant = (text: string): Watched => ({ read: Effect.succeed(text), expire: Effect.void })
 
-const decodePem = (
-  data: string,
-  field: string,
-  refuse: Refuse
-): Either.Either<string, KubeConfigError> => {
+const decodePem = (data: string, field: string, refuse: Refuse): Either.Either<string, KubeConfigError> => {
   const text = Buffer.from(data, "base64").toString("utf8")
   return text.includes("-----BEGIN ")
     ? Either.right(text)
@@ -586,12 +577,19 @@ const fromProvider = (
               // Its agent is not used, so the server named here is never reached; its http:// refusal must not matter
               config.loadFromClusterAndUser(
                 { name, server: "https://unused.invalid", skipTLSVerify: false },
-                { name: selected.userName ?? name, authProvider: { name: provider.name, config: { ...provider.config } } }
+                {
+                  name: selected.userName ?? name,
+                  authProvider: { name: provider.name, config: { ...provider.config } }
+                }
               )
-              return config as ClientNodeKubeConfig
+              return config
             },
             catch: () =>
-              refuse(field, "@kubernetes/client-node cannot be loaded", "Install it beside this package (version 1.4 or 2).")
+              refuse(
+                field,
+                "@kubernetes/client-node cannot be loaded",
+                "Install it beside this package (version 1.4 or 2)."
+              )
           })
     )
     const last = yield* Ref.make<{ readonly header: string; readonly renewAt: number } | undefined>(undefined)
@@ -613,7 +611,9 @@ const fromProvider = (
             onTimeout: () => refuse(field, "it gives no answer", "Is its issuer reachable?")
           })
         )
-        const value = Object.entries(options.headers ?? {}).find(([name]) => name.toLowerCase() === "authorization")?.[1]
+        const value = Object.entries(options.headers ?? {}).find(
+          ([name]) => name.toLowerCase() === "authorization"
+        )?.[1]
         if (typeof value !== "string") {
           return yield* refuse(
             field,
@@ -677,11 +677,7 @@ const environmentProxy = (server: string): Effect.Effect<string | undefined, Kub
  */
 export const load = Effect.fn("KubeConfig.load")(function* (
   options: Options = {}
-): Effect.fn.Return<
-  Service,
-  KubeConfigError,
-  FileSystem.FileSystem | CommandExecutor.CommandExecutor | Scope.Scope
-> {
+): Effect.fn.Return<Service, KubeConfigError, FileSystem.FileSystem | CommandExecutor.CommandExecutor | Scope.Scope> {
   const fileSystem = yield* FileSystem.FileSystem
   const selected = yield* selectFrom(options)
   const problem = validate(selected)
@@ -727,8 +723,7 @@ export const load = Effect.fn("KubeConfig.load")(function* (
     if (tokenFile !== undefined) {
       const watchedToken = yield* file(tokenFile, userField(selected, "tokenFile"))
       // https://pkg.go.dev/k8s.io/client-go/tools/clientcmd/api#AuthInfo: the file wins, the token stands in for it
-      const text =
-        token === undefined ? watchedToken.read : Effect.orElseSucceed(watchedToken.read, () => token)
+      const text = token === undefined ? watchedToken.read : Effect.orElseSucceed(watchedToken.read, () => token)
       return {
         value: Effect.flatMap(text, (content) => {
           const trimmed = content.trim()
@@ -756,7 +751,8 @@ export const load = Effect.fn("KubeConfig.load")(function* (
 
   const impersonated = impersonation(user)
   const last = yield* Ref.make<
-    { readonly credentials: Credentials; readonly header: string | undefined; readonly material: TlsMaterial } | undefined
+    | { readonly credentials: Credentials; readonly header: string | undefined; readonly material: TlsMaterial }
+    | undefined
   >(undefined)
 
   const credentials: Effect.Effect<Credentials, KubeConfigError> = Effect.gen(function* () {

@@ -4,7 +4,13 @@
  * @module
  */
 import { readFileSync } from "node:fs"
-import { Headers, HttpClient, type HttpClientError, type HttpClientRequest, type HttpClientResponse } from "@effect/platform"
+import {
+  Headers,
+  HttpClient,
+  type HttpClientError,
+  type HttpClientRequest,
+  type HttpClientResponse
+} from "@effect/platform"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Data, Duration, Effect, Option, Redacted, Ref, type Scope, Stream } from "effect"
 import { Agent, type Dispatcher, ProxyAgent } from "undici"
@@ -158,7 +164,8 @@ export const failureOf = (cause: unknown, answered: boolean): HttpFailure => {
   const code = codeOf(root)
   const text = Redaction.shown(root instanceof Error ? root.message : String(root), 200)
   const detail = code === "" || text.includes(code) ? text : `${code}: ${text}`
-  const make = (phase: Phase, what: string = detail): HttpFailure => new HttpFailure({ phase, detail: what, cause: root })
+  const make = (phase: Phase, what: string = detail): HttpFailure =>
+    new HttpFailure({ phase, detail: what, cause: root })
   switch (code) {
     case "UND_ERR_HEADERS_TIMEOUT":
       return make("silence", "no answer in time")

@@ -20,10 +20,7 @@ const toHttp = (request: KubeRequest.KubeRequest, accept: string): HttpClientReq
   )
   return request.body === undefined
     ? prepared
-    : HttpClientRequest.setBody(
-        prepared,
-        HttpBody.text(JSON.stringify(request.body), KubeRequest.contentType(request))
-      )
+    : HttpClientRequest.setBody(prepared, HttpBody.text(JSON.stringify(request.body), KubeRequest.contentType(request)))
 }
 
 const unavailable = (request: KubeRequest.KubeRequest, failure: HttpFailure): KubeError.KubeUnavailable =>
@@ -116,7 +113,10 @@ const frameError = (request: KubeRequest.KubeRequest, value: unknown): KubeError
   }
   // A Status instead of a frame: some proxies and servers end a watch so
   if (KubeError.isStatus(value)) return KubeError.fromStatus(request, value.code ?? 500, value)
-  return malformed(request, type === "" ? "a line that is no watch frame" : `a frame of type "${Redaction.shown(type, 40)}"`)
+  return malformed(
+    request,
+    type === "" ? "a line that is no watch frame" : `a frame of type "${Redaction.shown(type, 40)}"`
+  )
 }
 
 /** Decodes the body of a watch. */
@@ -131,8 +131,7 @@ const frames = (
       Chunk.Chunk<Uint8Array>,
       KubeError.KubeError,
       KubeError.KubeError,
-      void,
-      unknown
+      void
     > = Channel.readWithCause({
       onInput: (pieces: Chunk.Chunk<Uint8Array>) => {
         const { values, garbled } = splitter.push(pieces)

@@ -189,6 +189,8 @@ describe("call", () => {
       yield* Effect.repeatN(transport.call(servers.getPod), 19)
       // undici may open a second one when a request comes in the same instant as the end of the one before
       assert.isAtMost(server.connections(), 2)
+      yield* Effect.repeatN(Stream.runDrain(transport.bytes(servers.podLog)), 19)
+      assert.isAtMost(server.connections(), 3)
     })
   )
 })
@@ -471,7 +473,7 @@ describe("bytes", () => {
       })
       const transport = yield* servers.transport(servers.kubeconfig(server.url))
       const chunks = yield* Stream.runCollect(transport.bytes(servers.podLog))
-      assert.deepStrictEqual([...Buffer.concat([...chunks])], [0xe2, 0x96, 0x88, 0xd4, 0x0a])
+      assert.deepStrictEqual(Array.from(Buffer.concat([...chunks])), [0xe2, 0x96, 0x88, 0xd4, 0x0a])
       assert.deepStrictEqual(server.requests, ["GET /api/v1/namespaces/n/pods/p/log?container=node&follow=true"])
     })
   )

@@ -148,7 +148,6 @@ const mapFields: ReadonlySet<string> = new Set([
   "data",
   "binaryData",
   "stringData",
-  "nodeSelector",
   "matchLabels",
   "limits",
   "requests",
@@ -161,6 +160,7 @@ const mapFields: ReadonlySet<string> = new Set([
 /** Structs and lists that are one value to field management. */
 const atomicFields: ReadonlySet<string> = new Set([
   "roleRef",
+  "nodeSelector",
   "selector",
   "matchLabels",
   "nodeAffinity",
@@ -501,13 +501,18 @@ export interface Conflict {
   readonly manager: string
   readonly path: string
   /** Set for managers that own it by updates. */
-  readonly update?: { readonly apiVersion: string; readonly time: string; readonly subresource: string }
+  readonly update?: { readonly apiVersion: string; readonly subresource: string }
 }
 
 /** What an apply gives. */
 export type Applied =
   | { readonly _tag: "Conflicts"; readonly conflicts: ReadonlyArray<Conflict> }
-  | { readonly _tag: "Merged"; readonly object: Json.JsonObject }
+  | {
+      readonly _tag: "Merged"
+      readonly object: Json.JsonObject
+      /** Fields of the metadata that the manager owned alone are gone. */
+      readonly dropsMetadata: boolean
+    }
 
 /** Server-side apply of a configuration to what is there (`undefined`: to nothing). */
 export const apply = (
@@ -536,7 +541,7 @@ export const apply = (
         manager: entry.manager,
         path,
         ...(entry.operation === "Update"
-          ? { update: { apiVersion: entry.apiVersion, time: entry.time, subresource: entry.subresource } }
+          ? { update: { apiVersion: entry.apiVersion, subresource: entry.subresource } }
           : {})
       })
     }
@@ -545,20 +550,16 @@ export const apply = (
   const remaining = others.map((entry) => ({ ...entry, fields: difference(entry.fields, intersection(changed, set)) }))
   let dropped = mine === undefined ? nothing : difference(mine.fields, set)
   for (const entry of remaining) dropped = difference(dropped, entry.fields)
+  const kept = remaining.reduce((all, entry) => union(all, entry.fields), set)
   // An item or object that still has owned fields below it stays
-  dropped = prune(
-    dropped,
-    union(
-      set,
-      remaining.reduce((all, entry) => union(all, entry.fields), nothing)
-    )
-  )
+  dropped = prune(dropped, kept)
   const object = Json.object(removePaths(merged, make(false, dropped.children), ""))
   const withMetadata: Json.JsonObject =
     object["metadata"] === undefined && merged["metadata"] !== undefined ? { ...object, metadata: {} } : object
   const unchangedSet = mine !== undefined && same(mine.fields, set)
   return {
     _tag: "Merged",
+    dropsMetadata: dropped.children.has("f:metadata") && !kept.children.has("f:metadata"),
     object: withManaged(
       withMetadata,
       write([

@@ -19,6 +19,7 @@ export interface FieldError {
     | "FieldValueNotSupported"
     | "FieldValueTypeInvalid"
     | "FieldValueTooLong"
+    | "FieldValueDuplicate"
   readonly message: string
 }
 
@@ -62,8 +63,10 @@ export interface ResourceDefinition {
   readonly nameRule: "subdomain" | "namespace" | "path"
   /** What a delete without a propagation policy does. */
   readonly defaultPropagation: "Background" | "Orphan"
-  /** Fills in defaults, after the server has set the metadata. Must be idempotent. */
+  /** Fills in the defaults of the type, on every read of a body. Must be idempotent. */
   readonly defaults: (object: Json.JsonObject) => Json.JsonObject
+  /** What the server itself sets, admission included; nobody owns these fields. Must be idempotent. */
+  readonly prepare: (object: Json.JsonObject) => Json.JsonObject
   /** Errors of an object, on create (`old` absent) and on update. */
   readonly validate: (object: Json.JsonObject, old: Json.JsonObject | undefined) => ReadonlyArray<FieldError>
   /** The 400 text of a body that the Go type cannot hold, e.g. a Lease with a time in milliseconds. Built-in types only. */
@@ -148,6 +151,7 @@ export const define = (options: Definable): ResourceDefinition => {
     nameRule: "subdomain",
     defaultPropagation: "Background",
     defaults: identity,
+    prepare: identity,
     validate: none,
     decodeError: noError,
     virtual: false,
@@ -278,12 +282,31 @@ const withRequests = (container: Json.Json): Json.Json => {
   })
 }
 
+const times = (conditions: Json.Json, names: ReadonlyArray<string>): Json.Json =>
+  Json.array(conditions).map((condition) =>
+    Json.isObject(condition) ? defaulted(condition, Object.fromEntries(names.map((name) => [name, null]))) : condition
+  )
+
+/** Go writes the times of a condition even when they are not set. */
+const conditionTimes = (object: Json.JsonObject, names: ReadonlyArray<string>): Json.JsonObject => {
+  const conditions = Json.at(object, "status", "conditions")
+  return conditions === undefined ? object : Json.set(object, ["status", "conditions"], times(conditions, names))
+}
+
 const podDefaults = (pod: Json.JsonObject): Json.JsonObject => {
-  const given = podSpecDefaults(Json.object(pod["spec"]))
-  const spec: Json.JsonObject = {
-    ...given,
-    ...(given["containers"] === undefined ? {} : { containers: Json.array(given["containers"]).map(withRequests) })
+  const spec = defaulted(podSpecDefaults(Json.object(pod["spec"])), { enableServiceLinks: true })
+  const filled: Json.JsonObject = {
+    ...pod,
+    spec: {
+      ...spec,
+      ...(spec["containers"] === undefined ? {} : { containers: Json.array(spec["containers"]).map(withRequests) })
+    }
   }
+  return conditionTimes(filled, ["lastProbeTime", "lastTransitionTime"])
+}
+
+const podPrepare = (pod: Json.JsonObject): Json.JsonObject => {
+  const spec = Json.object(pod["spec"])
   const tolerations = Json.array(spec["tolerations"])
   const missing = lifeTolerations.filter(
     (wanted) => !tolerations.some((toleration) => tolerates(toleration, wanted.key))
@@ -295,7 +318,6 @@ const podDefaults = (pod: Json.JsonObject): Json.JsonObject => {
       serviceAccountName: account,
       serviceAccount: account,
       priority: 0,
-      enableServiceLinks: true,
       preemptionPolicy: "PreemptLowerPriority"
     }),
     status: defaulted(Json.object(pod["status"]), { phase: "Pending", qosClass: qosClass(spec) })
@@ -364,8 +386,6 @@ const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): Re
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
 const jobDefaults = (job: Json.JsonObject): Json.JsonObject => {
-  const uid = Json.string(Json.at(job, "metadata", "uid")) ?? ""
-  const name = Json.string(Json.at(job, "metadata", "name")) ?? ""
   const given = Json.object(job["spec"])
   const spec = defaulted(given, {
     parallelism: 1,
@@ -376,6 +396,15 @@ const jobDefaults = (job: Json.JsonObject): Json.JsonObject => {
     suspend: false,
     podReplacementPolicy: given["podFailurePolicy"] === undefined ? "TerminatingOrFailed" : "Failed"
   })
+  const template = Json.object(spec["template"])
+  return { ...job, spec: { ...spec, template: { ...template, spec: podSpecDefaults(Json.object(template["spec"])) } } }
+}
+
+const jobPrepare = (job: Json.JsonObject): Json.JsonObject => {
+  if (Json.at(job, "spec", "selector") !== undefined) return job
+  const uid = Json.string(Json.at(job, "metadata", "uid")) ?? ""
+  const name = Json.string(Json.at(job, "metadata", "name")) ?? ""
+  const spec = Json.object(job["spec"])
   const manual = spec["manualSelector"] === true
   const labels = manual
     ? {}
@@ -407,8 +436,7 @@ const jobDefaults = (job: Json.JsonObject): Json.JsonObject => {
         ...template,
         metadata: manual
           ? templateMeta
-          : { ...templateMeta, labels: { ...Json.object(templateMeta["labels"]), ...labels } },
-        spec: podSpecDefaults(Json.object(template["spec"]))
+          : { ...templateMeta, labels: { ...Json.object(templateMeta["labels"]), ...labels } }
       }
     },
     status: Json.object(job["status"])
@@ -429,11 +457,11 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
   if (old === undefined) {
     const errors: Array<FieldError> = []
     const restartPolicy = Json.at(spec, "template", "spec", "restartPolicy")
-    if (restartPolicy !== "Never" && restartPolicy !== "OnFailure") {
+    if (restartPolicy === "Always") {
       errors.push({
         field: "spec.template.spec.restartPolicy",
-        reason: restartPolicy === undefined ? "FieldValueRequired" : "FieldValueNotSupported",
-        message: `Unsupported value: "${textAt("template", "spec", "restartPolicy")(spec)}": supported values: "OnFailure", "Never"`
+        reason: "FieldValueRequired",
+        message: `Required value: valid values: "OnFailure", "Never"`
       })
     }
     if (Json.array(Json.at(spec, "template", "spec", "containers")).length === 0) {
@@ -509,7 +537,7 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
 
 // ---- namespaces, nodes, leases, config maps -------------------------------------------------------------------------
 
-const namespaceDefaults = (namespace: Json.JsonObject): Json.JsonObject => {
+const namespacePrepare = (namespace: Json.JsonObject): Json.JsonObject => {
   const name = Json.string(Json.at(namespace, "metadata", "name")) ?? ""
   const withLabel = Json.set(namespace, ["metadata", "labels", "kubernetes.io/metadata.name"], name)
   return {
@@ -581,14 +609,24 @@ const stringMapError =
   }
 
 const megabyte = 1_048_576
+const dataKeyText =
+  "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+
 const dataValidate = (object: Json.JsonObject): ReadonlyArray<FieldError> => {
+  const errors: Array<FieldError> = []
   let bytes = 0
   for (const field of ["data", "binaryData", "stringData"]) {
-    for (const value of Object.values(Json.object(object[field]))) bytes += typeof value === "string" ? value.length : 0
+    for (const [key, value] of Object.entries(Json.object(object[field]))) {
+      bytes += typeof value === "string" ? value.length : 0
+      if (!/^[-._a-zA-Z0-9]+$/.test(key)) {
+        errors.push(invalid(`${field}[${key}]`, `Invalid value: ${JSON.stringify(key)}: ${dataKeyText}`))
+      }
+    }
   }
-  return bytes > megabyte
-    ? [{ field: "", reason: "FieldValueTooLong", message: `Too long: may not be more than ${megabyte} bytes` }]
-    : []
+  if (bytes > megabyte) {
+    errors.push({ field: "", reason: "FieldValueTooLong", message: `Too long: may not be more than ${megabyte} bytes` })
+  }
+  return errors
 }
 
 const secretDefaults = (secret: Json.JsonObject): Json.JsonObject => defaulted(secret, { type: "Opaque" })
@@ -601,7 +639,7 @@ const roleValidate = (object: Json.JsonObject): ReadonlyArray<FieldError> =>
           {
             field: `rules[${index}].verbs`,
             reason: "FieldValueRequired" as const,
-            message: "Required value: verbs must contain at least one value"
+            message: "Required value"
           }
         ]
   )
@@ -609,7 +647,16 @@ const roleValidate = (object: Json.JsonObject): ReadonlyArray<FieldError> =>
 const bindingValidate = (object: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> =>
   old === undefined || Json.equal(object["roleRef"], old["roleRef"])
     ? []
-    : [invalid("roleRef", `Invalid value: ${JSON.stringify(object["roleRef"])}: cannot change roleRef`)]
+    : [
+        invalid(
+          "roleRef",
+          `Invalid value: ${JSON.stringify({
+            APIGroup: Json.at(object, "roleRef", "apiGroup"),
+            Kind: Json.at(object, "roleRef", "kind"),
+            Name: Json.at(object, "roleRef", "name")
+          })}: field is immutable`
+        )
+      ]
 
 const bindingDefaults = (object: Json.JsonObject): Json.JsonObject => ({
   ...object,
@@ -655,7 +702,12 @@ const typeErrors = (
       message: `Invalid value: "${typeOf(value)}": ${path} in body must be of type ${wanted}: "${typeOf(value)}"`
     })
   }
-  return errors.length === 0
+  return errors
+}
+
+/** Missing and mistyped fields keep the CEL rules from being checked, and the server says so. */
+const schemaErrors = (errors: ReadonlyArray<FieldError>): ReadonlyArray<FieldError> =>
+  errors.length === 0
     ? errors
     : [
         ...errors,
@@ -664,7 +716,6 @@ const typeErrors = (
           "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
         )
       ]
-}
 
 /** CEL transition rules `self == oldSelf`: they run only where the field is set before and after. */
 const immutable = (
@@ -678,9 +729,9 @@ const immutable = (
     : paths.flatMap((path) => {
         const now = Json.at(object, ...path.split("."))
         const before = Json.at(old, ...path.split("."))
-        return now === undefined || before === undefined || Json.equal(now, before)
-          ? []
-          : [invalid(path, `Invalid value: ${words}`)]
+        if (now === undefined || before === undefined || Json.equal(now, before)) return []
+        const shown = Json.isObject(now) || Json.isArray(now) ? "" : `${JSON.stringify(now)}: `
+        return [invalid(path, `Invalid value: ${shown}${words}`)]
       })
 
 const required = (object: Json.JsonObject, parent: string, key: string): ReadonlyArray<FieldError> => {
@@ -717,20 +768,38 @@ const trainJobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined
     "spec.trainer.env": "array",
     "spec.runtimePatches": "array"
   })
-  if (wrong.length > 0) return wrong
-  const errors: Array<FieldError> = [
+  const blocking = schemaErrors([
+    ...wrong,
     ...required(job, "spec", "runtimeRef"),
     ...required(job, "spec.runtimeRef", "name")
-  ]
+  ])
+  if (blocking.length > 0) return blocking
+  const schema: Array<FieldError> = []
   const deadline = Json.number(Json.at(job, "spec", "activeDeadlineSeconds"))
   if (deadline !== undefined && deadline < 1) {
-    errors.push(
+    schema.push(
       invalid(
         "spec.activeDeadlineSeconds",
         `Invalid value: ${deadline}: spec.activeDeadlineSeconds in body should be greater than or equal to 1`
       )
     )
   }
+  const seen = new Set<string>()
+  Json.array(Json.at(job, "spec", "runtimePatches")).forEach((patch, index) => {
+    const manager = Json.string(Json.at(patch, "manager"))
+    const field = `spec.runtimePatches[${index}]`
+    if (manager === undefined) {
+      schema.push({ field: `${field}.manager`, reason: "FieldValueRequired", message: "Required value" })
+    } else if (seen.has(manager)) {
+      schema.push({
+        field,
+        reason: "FieldValueDuplicate",
+        message: `Duplicate value: {"manager":${JSON.stringify(manager)}}`
+      })
+    } else seen.add(manager)
+  })
+  if (schema.length > 0) return schema
+  const errors: Array<FieldError> = []
   const name = Json.string(Json.at(job, "metadata", "name")) ?? ""
   if (old === undefined) {
     if (!/^[a-z]([-a-z0-9]*[a-z0-9])?$/.test(name)) {
@@ -742,18 +811,8 @@ const trainJobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined
   }
   const managedBy = Json.string(Json.at(job, "spec", "managedBy"))
   if (managedBy !== undefined && !managedByValues.includes(managedBy)) {
-    errors.push(invalid("spec.managedBy", `Invalid value: ManagedBy must be ${managedByValues.join(" or ")} if set`))
+    errors.push(invalid("spec.managedBy", `Invalid value: ${JSON.stringify(managedBy)}: ManagedBy must be ${managedByValues.join(" or ")} if set`))
   }
-  const seen = new Set<string>()
-  Json.array(Json.at(job, "spec", "runtimePatches")).forEach((patch, index) => {
-    const manager = Json.string(Json.at(patch, "manager"))
-    const field = `spec.runtimePatches[${index}]`
-    if (manager === undefined) {
-      errors.push({ field: `${field}.manager`, reason: "FieldValueRequired", message: "Required value" })
-    } else if (seen.has(manager)) {
-      errors.push(invalid(field, `Duplicate value: {"manager":${JSON.stringify(manager)}}`))
-    } else seen.add(manager)
-  })
   return [
     ...errors,
     ...immutable(job, old, [
@@ -808,7 +867,7 @@ const workloadDefaults = (workload: Json.JsonObject): Json.JsonObject =>
 
 const workloadValidate = (workload: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
   const wrong = typeErrors(workload, { "spec.active": "boolean", "spec.queueName": "string" })
-  if (wrong.length > 0 || old === undefined || !holdsQuota(old) || !holdsQuota(workload)) return wrong
+  if (wrong.length > 0 || old === undefined || !holdsQuota(old) || !holdsQuota(workload)) return schemaErrors(wrong)
   return ["queueName", "priorityClassRef"].flatMap((key) =>
     Json.equal(Json.at(workload, "spec", key), Json.at(old, "spec", key))
       ? []
@@ -915,6 +974,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     },
     fieldSelectorError: plainFieldError,
     defaults: podDefaults,
+    prepare: podPrepare,
     validate: podValidate
   },
   {
@@ -924,6 +984,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     scope: "Cluster",
     shortNames: ["no"],
     statusSubresource: true,
+    defaults: (node) => conditionTimes(node, ["lastHeartbeatTime", "lastTransitionTime"]),
     selectableFields: { "spec.unschedulable": (node) => String(Json.at(node, "spec", "unschedulable") === true) },
     fieldSelectorError: plainFieldError
   },
@@ -939,7 +1000,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     selectableFields: { "status.phase": textAt("status", "phase") },
     fieldSelectorError: plainFieldError,
     nameRule: "namespace",
-    defaults: namespaceDefaults
+    prepare: namespacePrepare
   },
   {
     ...core,
@@ -1018,6 +1079,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     fieldSelectorError: (field) => `field label "${field}" not supported for Job`,
     defaultPropagation: "Orphan",
     defaults: jobDefaults,
+    prepare: jobPrepare,
     validate: jobValidate
   },
   {

@@ -333,7 +333,7 @@ export const seed = (
         ...(namespace === undefined ? {} : { namespace })
       }
     }
-    const result = commit(current, where, previous, canonical(type, type.defaults(filled)))
+    const result = commit(current, where, previous, canonical(type, type.prepare(type.defaults(filled))))
     current = result.state
     seeded.push(result.object)
   }
@@ -509,6 +509,12 @@ const parseText = (text: string): unknown => {
   }
 }
 
+/** Why a body of another kind or version cannot become this type. */
+const conversionError = (type: Registry.ResourceDefinition, kind: string, apiVersion: string): string =>
+  apiVersion === Registry.apiVersion(type)
+    ? `converting (${type.version}.${kind}) to (${type.group === "" ? "core" : (type.group.split(".")[0] ?? "")}.${type.kind}): unknown conversion`
+    : `no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(apiVersion)} in scheme "pkg/runtime/scheme.go:111"`
+
 /** Kind and version of a body; built-in types may leave both out. */
 const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
   const { type } = call
@@ -546,17 +552,10 @@ const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
   }
   if (kind === "" && apiVersion === "") return Either.right(undefined)
   const version = apiVersion.slice(apiVersion.indexOf("/") + 1)
-  if (apiVersion !== "" && apiVersion !== expected) {
+  if ((apiVersion !== "" && apiVersion !== expected) || (kind !== "" && kind !== type.kind)) {
     return Either.left(
       Failure.badRequest(
-        `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${type.kind}: no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(apiVersion)} in scheme "pkg/runtime/scheme.go:111"`
-      )
-    )
-  }
-  if (kind !== "" && kind !== type.kind) {
-    return Either.left(
-      Failure.badRequest(
-        `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${type.kind}: converting (${version}.${kind}) to (${type.group === "" ? "core" : (type.group.split(".")[0] ?? "")}.${type.kind}): unknown conversion`
+        `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${type.kind}: ${conversionError(type, kind, apiVersion)}`
       )
     )
   }
@@ -655,6 +654,10 @@ const generatedNameBase = 58
 
 const generateAttempts = 8
 
+/** The object with the managed fields of another state of it. */
+const withManaged = (object: Json.JsonObject, from: Json.JsonObject): Json.JsonObject =>
+  Json.set(object, ["metadata", "managedFields"], Json.at(from, "metadata", "managedFields"))
+
 /** The name of a new object: its own, or one generated that is free (the server, too, tries a few times). */
 const nameFor = (call: Call, metadata: Json.JsonObject): string => {
   const given = Json.string(metadata["name"]) ?? ""
@@ -710,7 +713,8 @@ const created = (call: Call, given: Json.JsonObject, applied: boolean): Step<Don
     }
     // Nodes register themselves together with their status
     const fresh = type.statusSubresource && type.plural !== "nodes" ? Json.omit(stamped, ["status"]) : stamped
-    const admitted = yield* admit(call, "CREATE", type.defaults(fresh), undefined)
+    const own = type.defaults(fresh)
+    const admitted = yield* admit(call, "CREATE", type.prepare(own), undefined)
     yield* validated(type, admitted, undefined)
     const where: Located = { resource: Registry.typeKey(type), key: objectKey(request.namespace, name) }
     const existing = at(state, where)
@@ -721,8 +725,8 @@ const created = (call: Call, given: Json.JsonObject, applied: boolean): Step<Don
     }
     const complete = canonical(type, admitted)
     const managed = applied
-      ? canonical(type, Json.set(complete, ["metadata", "managedFields"], Json.at(given, "metadata", "managedFields")))
-      : canonical(type, ManagedFields.update(undefined, complete, writerOf(call)))
+      ? canonical(type, withManaged(complete, given))
+      : canonical(type, withManaged(complete, ManagedFields.update(undefined, own, writerOf(call))))
     if (call.dryRun) return { state, status: 201, body: render(type, managed) }
     const result = commit(state, where, undefined, managed)
     return { state: result.state, status: 201, body: render(type, result.object) }
@@ -848,7 +852,8 @@ const checkedChange = (call: Call, old: Json.JsonObject, incoming: Json.JsonObje
   Either.gen(function* () {
     const { type } = call
     const restricted = restrict(call, old, incoming)
-    const defaulted = call.request.subresource === undefined ? type.defaults(restricted) : restricted
+    const own = type.defaults(restricted)
+    const defaulted = call.request.subresource === undefined ? type.prepare(own) : own
     const admitted = yield* admit(call, "UPDATE", defaulted, old)
     yield* validated(type, admitted, old)
     return canonical(type, nextGeneration(call, old, admitted))
@@ -882,7 +887,9 @@ const checkVersion = (call: Call, old: Json.JsonObject, incoming: Json.JsonObjec
         )
       : Either.right(undefined)
   }
-  if (parseVersion(sent) === undefined) return Either.left(Failure.plain(versionError(sent)))
+  if (parseVersion(sent) === undefined) {
+    return Either.left(Failure.plain(`strconv.ParseUint: parsing ${JSON.stringify(sent)}: invalid syntax`))
+  }
   return sent === sentVersion(old) ? Either.right(undefined) : Either.left(Failure.modified(type, name))
 }
 
@@ -898,7 +905,7 @@ const update = (call: Call): Step<Done> =>
     const name = Json.string(Json.at(incoming, "metadata", "name")) ?? ""
     if (name === "") {
       return yield* Either.left(
-        Failure.badRequest(`the name of the object (based on URL) was undeterminable: name must be provided`)
+        Failure.badRequest(`the name of the object (${request.name} based on URL) was undeterminable: name must be provided`)
       )
     }
     if (name !== request.name) {
@@ -960,7 +967,9 @@ const patchError = (object: Json.JsonObject, problem: string): Failure.Failure =
     {
       field: "patch",
       reason: "FieldValueInvalid",
-      message: `Invalid value: ${JSON.stringify(JSON.stringify(object))}: ${problem}`
+      message: `Invalid value: ${JSON.stringify(
+        JSON.stringify(Object.fromEntries(Object.entries(object).toSorted(([a], [b]) => (a < b ? -1 : 1))))
+      )}: ${problem}`
     }
   ])
 
@@ -977,7 +986,7 @@ const immutableMetadata = (call: Call, old: Json.JsonObject, incoming: Json.Json
   if (type.scope === "Namespaced" && namespace !== request.namespace) {
     return Either.left(
       Failure.badRequest(
-        `the namespace of the object (${namespace ?? ""}) does not match the namespace on the URL (${request.namespace ?? ""})`
+        "the namespace of the provided object does not match the namespace sent on the request"
       )
     )
   }
@@ -1001,8 +1010,8 @@ const immutableMetadata = (call: Call, old: Json.JsonObject, incoming: Json.Json
 const conflictText = (conflict: ManagedFields.Conflict): string => {
   const by = JSON.stringify(conflict.manager)
   if (conflict.update === undefined) return `conflict with ${by}`
-  const { apiVersion, subresource, time } = conflict.update
-  return `conflict with ${by}${subresource === "" ? "" : ` with subresource ${JSON.stringify(subresource)}`} using ${apiVersion}${time === "" ? "" : ` at ${time}`}`
+  const { apiVersion, subresource } = conflict.update
+  return `conflict with ${by}${subresource === "" ? "" : ` with subresource ${JSON.stringify(subresource)}`} using ${apiVersion}`
 }
 
 const conflictFailure = (conflicts: ReadonlyArray<ManagedFields.Conflict>): Failure.Failure => {
@@ -1051,7 +1060,11 @@ const applyPatch = (call: Call): Step<Done> =>
     if (Json.at(configuration, "metadata", "managedFields") !== undefined) {
       return yield* Either.left(Failure.badRequest("metadata.managedFields must be nil"))
     }
-    const ownName = Json.string(Json.at(configuration, "metadata", "name")) ?? name
+    const nameless = Failure.badRequest(
+      `the name of the object (${name} based on URL) was undeterminable: name must be provided`
+    )
+    const givenName = Json.string(Json.at(configuration, "metadata", "name"))
+    const ownName = givenName ?? name
     if (ownName !== name) {
       return yield* Either.left(
         Failure.badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`)
@@ -1068,6 +1081,7 @@ const applyPatch = (call: Call): Step<Done> =>
     const force = isTrue(request.query["force"])
     if (old === undefined) {
       if (request.subresource !== undefined) return yield* Either.left(Failure.notFound(type, name))
+      if (givenName === undefined) return yield* Either.left(nameless)
       const applied = ManagedFields.apply(undefined, wanted, writer, force)
       if (applied._tag === "Conflicts") return yield* Either.left(conflictFailure(applied.conflicts))
       const managedFields = Json.at(applied.object, "metadata", "managedFields")
@@ -1090,6 +1104,8 @@ const applyPatch = (call: Call): Step<Done> =>
     }
     const applied = ManagedFields.apply(old, wanted, writer, force)
     if (applied._tag === "Conflicts") return yield* Either.left(conflictFailure(applied.conflicts))
+    // Metadata that the manager drops takes the name with it, unless the configuration names the object
+    if (givenName === undefined && applied.dropsMetadata) return yield* Either.left(nameless)
     const next = yield* checkedChange(call, old, applied.object)
     const managed = Json.set(next, ["metadata", "managedFields"], Json.at(applied.object, "metadata", "managedFields"))
     return store(call, old, canonical(type, managed))
@@ -1111,10 +1127,7 @@ const patch = (call: Call): Step<Done> =>
     if (Json.at(incoming, "kind") !== type.kind || Json.at(incoming, "apiVersion") !== Registry.apiVersion(type)) {
       const kind = Json.string(incoming["kind"]) ?? ""
       return yield* Either.left(
-        patchError(
-          incoming,
-          `no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(incoming["apiVersion"])}`
-        )
+        patchError(incoming, conversionError(type, kind, Json.text(incoming["apiVersion"])))
       )
     }
     const problem = type.custom ? undefined : type.decodeError(incoming)
@@ -1485,7 +1498,7 @@ const decodeToken = (token: string): Step<Token> => {
     return bad("continue key is not valid: server does not recognize this encoded version")
   }
   if (version === undefined || version === 0 || start === undefined || start === "") {
-    return bad("continue key is not valid: incorrect encoded start resourceVersion")
+    return bad("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
   }
   return Either.right({ version, start: start.replace(/^\//, "") })
 }
@@ -1534,7 +1547,7 @@ const readList = (call: Call): Step<Done> =>
       }
       if (match === "Exact" && wanted === "0") {
         return yield* Either.left(
-          listOption("resourceVersionMatch", `resourceVersionMatch "Exact" is forbidden for resourceVersion "0"`)
+          listOption("resourceVersionMatch", `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
         )
       }
     }
@@ -1752,7 +1765,7 @@ const bind = (call: Call): Step<Done> =>
     const { env, request, state, type } = call
     const binding = yield* body(call)
     const name = request.name ?? ""
-    const boundName = Json.string(Json.at(binding, "metadata", "name")) ?? name
+    const boundName = Json.string(Json.at(binding, "metadata", "name")) ?? ""
     if (boundName !== name) {
       return yield* Either.left(Failure.badRequest("name in URL does not match name in Binding object"))
     }
@@ -2019,7 +2032,7 @@ const subresource = (call: Call, name: string): Step<Done> => {
   const known = type.subresources.find((candidate) => candidate.name === name)
   if (known === undefined) {
     return type.custom
-      ? Either.flatMap(existing(call), () => Either.left(Failure.noPath))
+      ? Either.left(Failure.notFound(type, request.name ?? ""))
       : Either.left(Failure.noResource)
   }
   if (!known.verbs.includes(request.verb)) {

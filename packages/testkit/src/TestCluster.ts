@@ -67,7 +67,9 @@ export interface StageOptions {
   /** Stages that run too; one with the name of a built-in stage takes its place. */
   readonly with?: ReadonlyArray<Stage>
   /** How much later a stage looks. */
-  readonly delays?: Readonly<Record<string, { readonly wait?: Duration.DurationInput; readonly jitter?: Duration.DurationInput }>>
+  readonly delays?: Readonly<
+    Record<string, { readonly wait?: Duration.DurationInput; readonly jitter?: Duration.DurationInput }>
+  >
   /** Seeds jitter. Default 1. */
   readonly seed?: number
   /** What the containers of pods do; default: run until they are told to stop, and then stop at once. */
@@ -185,9 +187,7 @@ export const start = (
   options: StageOptions = {}
 ): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const kubelet = Kubelet.make(
-      Objects.compact({ programs: options.programs, heartbeat: millis(options.heartbeat) })
-    )
+    const kubelet = Kubelet.make(Objects.compact({ programs: options.programs, heartbeat: millis(options.heartbeat) }))
     const runner = yield* Runner.start(cluster, composed(options, kubelet.stage), { seed: options.seed ?? 1 })
     const scope = yield* Effect.scope
     const view = Effect.map(cluster.state, Views.of)
@@ -196,7 +196,9 @@ export const start = (
       Effect.flatMap(Clock.currentTimeMillis, (now) => runner.wake("kubelet", run(now)))
 
     const request = (value: KubeRequest.KubeRequest): Effect.Effect<unknown> =>
-      Effect.flatMap(runner.perform(value), (answer) => (Either.isLeft(answer) ? Effect.die(answer.left) : Effect.succeed(answer.right)))
+      Effect.flatMap(runner.perform(value), (answer) =>
+        Either.isLeft(answer) ? Effect.die(answer.left) : Effect.succeed(answer.right)
+      )
 
     const uidOf = (pod: PodRef): Effect.Effect<Kubelet.PodRef> => {
       if ("metadata" in pod) return Effect.succeed({ uid: pod.metadata.uid })
@@ -327,9 +329,7 @@ export interface Options extends StageOptions, Omit<Cluster.Options, "seed"> {
 }
 
 /** A whole cluster: the API server, its controllers and machines, and the typed API of a subject. */
-export const layer = (
-  options: Options = {}
-): Layer.Layer<TestCluster | Cluster.Cluster | KubeApi> => {
+export const layer = (options: Options = {}): Layer.Layer<TestCluster | Cluster.Cluster | KubeApi> => {
   const cluster = Cluster.layer({
     ...options,
     admission: [...(options.webhooks === false ? [] : Admission.plugins), ...(options.admission ?? [])]

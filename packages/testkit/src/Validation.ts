@@ -23,8 +23,13 @@ const qualifiedText =
 const labelValueText =
   "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 
-const nameErrors = (name: string, rule: ResourceDefinition["nameRule"], field: string): ReadonlyArray<FieldError> => {
-  const problem = (text: string): FieldError => invalid(field, `Invalid value: ${quoted(name)}: ${text}`)
+const nameErrors = (
+  name: string,
+  rule: ResourceDefinition["nameRule"],
+  field: string,
+  shown = name
+): ReadonlyArray<FieldError> => {
+  const problem = (text: string): FieldError => invalid(field, `Invalid value: ${quoted(shown)}: ${text}`)
   switch (rule) {
     case "subdomain":
       if (name.length > 253) return [problem("must be no more than 253 characters")]
@@ -39,11 +44,11 @@ const nameErrors = (name: string, rule: ResourceDefinition["nameRule"], field: s
   }
 }
 
-const keyErrors = (key: string, field: string): ReadonlyArray<FieldError> => {
+const keyErrors = (key: string, field: string, shown = key): ReadonlyArray<FieldError> => {
   const slash = key.indexOf("/")
   const prefix = slash < 0 ? undefined : key.slice(0, slash)
   const name = slash < 0 ? key : key.slice(slash + 1)
-  const problem = (text: string): FieldError => invalid(field, `Invalid value: ${quoted(key)}: ${text}`)
+  const problem = (text: string): FieldError => invalid(field, `Invalid value: ${quoted(shown)}: ${text}`)
   if (prefix !== undefined && (prefix === "" || prefix.length > 253 || !subdomain.test(prefix))) {
     return [problem(prefix === "" ? "prefix part must be non-empty" : `prefix part ${subdomainText}`)]
   }
@@ -67,7 +72,7 @@ const annotationErrors = (annotations: Json.JsonObject): ReadonlyArray<FieldErro
   let bytes = 0
   for (const [key, value] of Object.entries(annotations)) bytes += key.length + (Json.string(value) ?? "").length
   return [
-    ...Object.keys(annotations).flatMap((key) => keyErrors(key.toLowerCase(), "metadata.annotations")),
+    ...Object.keys(annotations).flatMap((key) => keyErrors(key.toLowerCase(), "metadata.annotations", key)),
     ...(bytes > annotationLimit
       ? [
           {
@@ -84,15 +89,16 @@ const annotationErrors = (annotations: Json.JsonObject): ReadonlyArray<FieldErro
 const standardFinalizers: ReadonlySet<string> = new Set(["orphan", "foregroundDeletion", "kubernetes"])
 
 const finalizerErrors = (finalizers: ReadonlyArray<Json.Json>): ReadonlyArray<FieldError> =>
-  finalizers.flatMap((entry) => {
+  finalizers.flatMap((entry, index) => {
     const finalizer = Json.string(entry) ?? ""
-    const bad = keyErrors(finalizer, "metadata.finalizers")
+    const field = `metadata.finalizers[${index}]`
+    const bad = keyErrors(finalizer, field)
     if (bad.length > 0) return bad
     return finalizer.includes("/") || standardFinalizers.has(finalizer)
       ? []
       : [
           invalid(
-            "metadata.finalizers",
+            field,
             `Invalid value: ${quoted(finalizer)}: name is neither a standard finalizer name nor is it fully qualified`
           )
         ]
@@ -104,12 +110,11 @@ const ownerErrors = (owners: ReadonlyArray<Json.Json>): ReadonlyArray<FieldError
   owners.forEach((owner, index) => {
     for (const key of ["apiVersion", "kind", "name", "uid"]) {
       if ((Json.string(Json.at(owner, key)) ?? "") === "") {
-        errors.push(
-          invalid(
-            `metadata.ownerReferences[${index}].${key}`.replace(`[${index}]`, ""),
-            `Invalid value: "": ${key === "apiVersion" ? "version" : key} must not be empty`
-          )
-        )
+        errors.push({
+          field: `metadata.ownerReferences[${index}].${key}`,
+          reason: "FieldValueRequired",
+          message: "Required value: must not be empty"
+        })
       }
     }
     if (Json.at(owner, "controller") !== true) return
@@ -131,7 +136,10 @@ const ownerErrors = (owners: ReadonlyArray<Json.Json>): ReadonlyArray<FieldError
 export const metadata = (definition: ResourceDefinition, object: Json.JsonObject): ReadonlyArray<FieldError> => {
   const meta = Json.object(object["metadata"])
   const name = Json.string(meta["name"]) ?? ""
+  const base = Json.string(meta["generateName"]) ?? ""
   return [
+    // A dash at the end is fine: something follows it
+    ...(base === "" ? [] : nameErrors(base.replace(/-$/, "a"), definition.nameRule, "metadata.generateName", base)),
     ...(name === ""
       ? [
           {

@@ -342,8 +342,8 @@ describe("patches", () => {
       }
     })
     expect(Json.array(Json.at(status, "status", "conditions"))).toEqual([
-      { type: "C", status: "True" },
-      { type: "A", status: "False" }
+      { type: "C", status: "True", lastHeartbeatTime: null, lastTransitionTime: null },
+      { type: "A", status: "False", lastHeartbeatTime: null, lastTransitionTime: null }
     ])
     const tainted = must("patch", nodes, {
       name: "n",
@@ -392,7 +392,7 @@ describe("patches", () => {
       body
     })
     expect(code).toBe(409)
-    expect(message).toMatch(/^Apply failed with 1 conflict: conflict with "editor" using v1 at \S+Z: \.data\.x$/)
+    expect(message).toMatch(/^Apply failed with 1 conflict: conflict with "editor" using v1: \.data\.x$/)
     const forced = must("patch", configMaps, {
       name: "a",
       patchType: "apply",

@@ -368,7 +368,7 @@ const endOf = (evidence: Evidence.Evidence, pod: Pod): PodEnd => {
   const endings = lastEndings(pod).filter(({ role }) => role !== "sidecar")
   const failing = endings
     .filter(({ terminated }) => terminated.exitCode !== 0)
-    .sort((a, b) => (epoch(a.terminated.finishedAt) ?? 0) - (epoch(b.terminated.finishedAt) ?? 0))[0]
+    .toSorted((a, b) => (epoch(a.terminated.finishedAt) ?? 0) - (epoch(b.terminated.finishedAt) ?? 0))[0]
   const ended = isFinished(pod.phase) || pod.gone
   const exit = failing ?? endings.find(({ role }) => role === "main")
   const exitAt = epoch(exit?.terminated.finishedAt)
@@ -549,7 +549,7 @@ const workloadsOf = (evidence: Evidence.Evidence, uid: string | undefined): Read
       const owner = controllerOf(workload.metadata)?.uid ?? workload.metadata.labels?.[Kueue.jobUidLabel]
       return uid === undefined || owner === undefined || owner === uid
     })
-    .sort(
+    .toSorted(
       (a, b) =>
         Number(a.presence === "present") - Number(b.presence === "present") ||
         (Evidence.millis(a.workload.metadata.creationTimestamp) ?? 0) -
@@ -651,8 +651,8 @@ const causeOfEnd = (evidence: Evidence.Evidence, subject: Subject): Explained =>
     return unknown([`no pod of ${self} was seen`])
   }
 
-  const ends = endsByRank(evidence, incarnation.pods)
-  const incidents = ends.flatMap((end) => (end._tag === "Incident" ? [end.incident] : [])).sort(byTime)
+  const ends = endsByRank(evidence, unheld(subject))
+  const incidents = ends.flatMap((end) => (end._tag === "Incident" ? [end.incident] : [])).toSorted(byTime)
   const unseen = ends.flatMap((end) => (end._tag === "Unseen" ? [end] : []))
   const first = incidents[0]
   const deadline = incidents.find((it) => it.cause._tag === "DeadlineExceeded")
@@ -661,7 +661,7 @@ const causeOfEnd = (evidence: Evidence.Evidence, subject: Subject): Explained =>
   const interruption = [
     ...interruptions(evidence, uid, incarnation.pods),
     ...[stopEvents(evidence, uid, incarnation.pods)].flatMap((it) => it ?? [])
-  ].sort((a, b) => a.time - b.time)[0]
+  ].toSorted((a, b) => a.time - b.time)[0]
   // A rank that had failed before the eviction failed by itself
   if (interruption !== undefined && (first === undefined || first.rank > 6 || first.time >= interruption.time - skew)) {
     return interruption
@@ -706,7 +706,7 @@ const select = (evidence: Evidence.Evidence, trainJob: Evidence.TrainJobEvidence
   const end = Evidence.millis(trainJob.terminal?.lastTransitionTime)
   if (end !== undefined) {
     // What was started after the end is another incarnation: the result is not about it
-    for (const execution of [...all.all].reverse()) {
+    for (const execution of all.all.toReversed()) {
       const incarnation = execution.incarnations.findLast(({ pods }) =>
         pods.some((pod) => (Evidence.millis(pod.creationTimestamp) ?? 0) <= end)
       )
@@ -714,6 +714,23 @@ const select = (evidence: Evidence.Evidence, trainJob: Evidence.TrainJobEvidence
     }
   }
   return { trainJob, all, execution: all.last, incarnation: all.last?.newest }
+}
+
+/**
+ * The pods that matter for the present start: those that a hold stopped have ended as they should. (The TrainJob says
+ * `Suspended` False, and a Job its new start time, after the first new pods.)
+ */
+const unheld = ({ trainJob, incarnation }: Subject): ReadonlyArray<Pod> => {
+  const pods = incarnation?.pods ?? []
+  const held = trainJob.suspensions.findLastIndex(({ status }) => status === "True")
+  const since = Evidence.millis(trainJob.suspensions[held]?.lastTransitionTime)
+  if (since === undefined || trainJob.trainJob.spec?.suspend === true) return pods
+  const resumed = Evidence.millis(trainJob.suspensions[held + 1]?.lastTransitionTime) ?? Number.POSITIVE_INFINITY
+  return pods.filter((pod) => {
+    const created = Evidence.millis(pod.creationTimestamp) ?? 0
+    const stopped = Evidence.millis(pod.evidence.deletionRequestedAt) ?? pod.evidence.goneAt
+    return created > since || stopped === undefined || stopped < since - skew || stopped > resumed + skew
+  })
 }
 
 const isStarted = (pod: Pod): boolean =>
@@ -823,10 +840,11 @@ const isEnding = (evidence: Evidence.Evidence, subject: Subject): boolean => {
   }
   const jobSet = evidence.jobSets[incarnation.jobSetUid]
   if (trueCondition(jobSet?.jobSet.status?.conditions, "Failed") !== undefined) return true
-  if (incarnation.pods.every((pod) => pod.gone || isFinished(pod.phase))) return true
+  const pods = unheld(subject)
+  if (pods.every((pod) => pod.gone || isFinished(pod.phase))) return true
   // A Job that replaces pods goes on after it lost one
   if (jobs.some(({ job }) => (job.spec?.backoffLimit ?? 0) > 0)) return false
-  const newest = new Map(incarnation.pods.map((pod) => [rankOf(pod), pod] as const))
+  const newest = new Map(pods.map((pod) => [rankOf(pod), pod] as const))
   return [...newest.values()].some(
     (pod) =>
       pod.phase !== "Succeeded" &&
@@ -835,10 +853,11 @@ const isEnding = (evidence: Evidence.Evidence, subject: Subject): boolean => {
 }
 
 const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => {
-  const { trainJob, incarnation } = subject
+  const { trainJob } = subject
   const self = `TrainJob/${evidence.name}`
-  const started = incarnation?.pods.filter((pod) => !pod.gone && !isFinished(pod.phase)) ?? []
-  if (incarnation === undefined || (started.length === 0 && subject.execution?.over === true && isResumed(subject))) {
+  const pods = unheld(subject)
+  const started = pods.filter((pod) => !pod.gone && !isFinished(pod.phase))
+  if (pods.length === 0) {
     const refused = evidence.events.findLast(
       (it) => it.reason === "TrainJobResourcesCreationFailed" && it.regardingUid === trainJob.trainJob.metadata.uid
     )
@@ -856,21 +875,13 @@ const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => 
         })
   }
   if (isEnding(evidence, subject)) {
-    const ends = endsByRank(evidence, incarnation.pods)
+    const ends = endsByRank(evidence, pods)
     return ends.every(({ _tag }) => _tag === "None")
       ? located("Stopping")
       : located("Stopping", causeOfEnd(evidence, subject))
   }
   const blocked = started.map(obstacle).find((it) => it !== undefined)
   return located(started.some(isStarted) ? "Running" : "Pending", blocked)
-}
-
-/** Whether the TrainJob was resumed after the pods of its last execution had been stopped. */
-const isResumed = ({ trainJob, incarnation }: Subject): boolean => {
-  const resumed = trainJob.suspensions.at(-1)
-  if (resumed?.status !== "False" || incarnation === undefined) return false
-  const at = Evidence.millis(resumed.lastTransitionTime) ?? 0
-  return incarnation.pods.every((pod) => (Evidence.millis(pod.creationTimestamp) ?? 0) < at)
 }
 
 /** Classifies one TrainJob of the name: the one with that uid, else the present one, else the last one. Total. */
@@ -949,7 +960,9 @@ export const classify = (evidence: Evidence.Evidence, uid?: string): Verdict => 
 
 const notes = (evidence: Evidence.Evidence, { execution, all }: Subject): ReadonlyArray<string> => [
   ...(execution?.identity === "inferred"
-    ? ["The pods carry no admission count: executions are told apart by uids and times."]
+    ? [
+        `The pods carry no admission count: executions are told apart by uids and times${all.all.length > 1 ? ` (${all.all.length} so far)` : ""}.`
+      ]
     : []),
   ...(execution?.repeated === true ? [`The execution was started ${execution.incarnations.length} times.`] : []),
   ...(all.strays.length > 0 ? ["Pods of another TrainJob of this name exist or existed."] : []),

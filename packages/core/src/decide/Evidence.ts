@@ -484,8 +484,8 @@ const distinctConditions = (
     if (!result.some(same)) result = [...result, it]
   }
   if (result === known) return known
-  return [...result]
-    .sort((a, b) => (millis(a.lastTransitionTime) ?? 0) - (millis(b.lastTransitionTime) ?? 0))
+  return result
+    .toSorted((a, b) => (millis(a.lastTransitionTime) ?? 0) - (millis(b.lastTransitionTime) ?? 0))
     .slice(-conditionsKept)
 }
 
@@ -569,7 +569,7 @@ const endingsAfter = (known: ReadonlyArray<Ending>, pod: Core.Pod): ReadonlyArra
     }
   }
   if (result === known) return known
-  const sorted = [...result].sort(
+  const sorted = result.toSorted(
     (a, b) =>
       (a.container < b.container ? -1 : a.container > b.container ? 1 : 0) ||
       a.restartCount - b.restartCount ||
@@ -702,7 +702,7 @@ const foldJob = (evidence: Evidence, object: Batch.Job, presence: Presence, at: 
     ...kept,
     job: useIncoming ? incoming : (known?.job ?? incoming),
     startTimes:
-      started === undefined || times.includes(started) ? times : [...times, started].sort().slice(-startTimesKept)
+      started === undefined || times.includes(started) ? times : [...times, started].toSorted().slice(-startTimesKept)
   }
   return { ...evidence, jobs: { ...evidence.jobs, [uid]: next } }
 }
@@ -851,7 +851,7 @@ const foldEvent = (evidence: Evidence, object: Core.Event): Evidence => {
   const others = evidence.events.filter(({ uid }) => uid !== next.uid)
   return {
     ...evidence,
-    events: [...others, next].sort((a, b) => (millis(a.at) ?? 0) - (millis(b.at) ?? 0)).slice(-eventsKept)
+    events: [...others, next].toSorted((a, b) => (millis(a.at) ?? 0) - (millis(b.at) ?? 0)).slice(-eventsKept)
   }
 }
 
@@ -1022,7 +1022,7 @@ export const bound = (evidence: Evidence, limits: Limits = defaultLimits): Evide
   )
   const earlier = Object.values(evidence.pods)
     .filter((it) => it.presence !== "present" && !needed.has(it.pod.metadata.uid))
-    .sort((a, b) => (b.goneAt ?? 0) - (a.goneAt ?? 0))
+    .toSorted((a, b) => (b.goneAt ?? 0) - (a.goneAt ?? 0))
   const drop = new Set(earlier.slice(limits.earlierPods).map((it) => it.pod.metadata.uid))
   if (drop.size === 0) return evidence
   return {

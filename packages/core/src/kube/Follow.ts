@@ -196,8 +196,15 @@ const failed = <A>(state: State<A>, error: KubeError, now: number, random: numbe
     case "KubeDenied":
     case "KubeNotFound":
       return [state, [], { _tag: "Fail", error }]
-    case "KubeUnavailable":
-      return pause(state, error.retryAfter)
+    case "KubeUnavailable": {
+      // A connection that worked and then broke (a load balancer's limit, a restarted server) starts the back-off anew: only
+      // failures without any use in between slow the follower down
+      const worked =
+        state.phase === "watch" &&
+        (error.phase === "stream" || error.phase === "silence") &&
+        now - state.openedAt >= uselessConnection
+      return pause(worked ? { ...state, failures: 0 } : state, error.retryAfter)
+    }
     case "KubeExpired":
     case "KubeInvalid":
     case "KubeConflict":

@@ -25,6 +25,9 @@ const all = <A, B>(items: ReadonlyArray<A>, f: (item: A) => B | undefined): Read
 const isNull = (ast: SchemaAST.AST): boolean => ast._tag === "Literal" && ast.literal === null
 const isUndefined = (ast: SchemaAST.AST): boolean => ast._tag === "UndefinedKeyword"
 
+const membersOf = (ast: SchemaAST.AST): ReadonlyArray<SchemaAST.AST> =>
+  ast._tag === "Union" ? ast.types.flatMap(membersOf) : [ast]
+
 /** A test that takes null and undefined out first: nearly every field here may be either, and most are absent. */
 interface Field {
   readonly name: string
@@ -35,7 +38,7 @@ interface Field {
 
 const fieldOf = (property: SchemaAST.PropertySignature): Field | undefined => {
   const { name, type, isOptional } = property
-  const members = type._tag === "Union" ? type.types : [type]
+  const members = membersOf(type)
   const rest = members.filter((member) => !isNull(member) && !isUndefined(member))
   const guard = rest.length === 0 ? () => false : fromAst(SchemaAST.Union.make(rest))
   if (guard === undefined || typeof name !== "string") return undefined
@@ -86,7 +89,7 @@ export const fromAst = (ast: SchemaAST.AST): Guard | undefined => {
     case "Literal":
       return (value) => value === ast.literal
     case "Union": {
-      const members = all(ast.types, fromAst)
+      const members = all(membersOf(ast), fromAst)
       if (members === undefined) return undefined
       return (value) => members.some((member) => member(value))
     }

@@ -168,6 +168,21 @@ describe("Follow.step", () => {
     )
   })
 
+  it("O06: a connection that worked and broke does not slow the next one down, however often that happens", () => {
+    const signals: Array<Follow.Signal<Core.Pod>> = [listed(list(7))]
+    for (let index = 0; index < 20; index += 1) {
+      const now = index * 5_000
+      signals.push(
+        { _tag: "Opened", now },
+        fail(new KubeUnavailable({ request, phase: "stream" }), now + 2_000, 0.999),
+        { _tag: "Woke" }
+      )
+    }
+    const pauses = run(signals).actions.flatMap((it) => (it._tag === "Sleep" ? [it.duration] : []))
+    expect(pauses).toHaveLength(20)
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(1_600)
+  })
+
   it("W19: forbidden ends it, with the verb in the error", () => {
     const error = new KubeForbidden({ request })
     expect(run([listed(list(7)), fail(error)]).actions.at(-1)).toEqual({ _tag: "Fail", error })

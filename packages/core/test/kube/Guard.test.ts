@@ -1,6 +1,5 @@
 import * as Guard from "@dispatch-kubeflow/core/kube/Guard"
 import type * as Resource from "@dispatch-kubeflow/core/kube/Resource"
-import * as Auth from "@dispatch-kubeflow/core/model/Auth"
 import * as Batch from "@dispatch-kubeflow/core/model/Batch"
 import * as Coordination from "@dispatch-kubeflow/core/model/Coordination"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
@@ -18,7 +17,7 @@ const parameters = {
 const isResource = (value: unknown): value is Resource.Any =>
   typeof value === "object" && value !== null && "plural" in value && "schema" in value
 
-const resources = [Auth, Batch, Coordination, Core, JobSet, Kueue, Trainer]
+const resources = [Batch, Coordination, Core, JobSet, Kueue, Trainer]
   .flatMap((module) => Object.values(module as Record<string, unknown>))
   .filter(isResource)
 

@@ -12,7 +12,10 @@ export const ExitCode = {
   fault: 1,
   /** The command line, a file it names or the kubeconfig is wrong. */
   usage: 2,
-  /** The answer is no: not ceased, or the run that was watched to its end did not succeed. */
+  /**
+   * The answer is no: not ceased; the run that was watched to its end did not succeed; a needed check of the preflight did
+   * not pass, or the backend can only observe; a runtime breaks a rule.
+   */
   no: 3,
   /** The backend cannot do this (ErrUnsupported). */
   unsupported: 4,
@@ -34,7 +37,10 @@ export const exitCodeHelp: ReadonlyArray<readonly [number, string]> = [
   [ExitCode.ok, "done; the answer, where there is one, is yes"],
   [ExitCode.fault, "a fault of this program"],
   [ExitCode.usage, "the command line, a file it names or the kubeconfig is wrong"],
-  [ExitCode.no, "the answer is no: not ceased, or the watched run did not succeed"],
+  [
+    ExitCode.no,
+    "the answer is no: not ceased, the watched run did not succeed, a check did not pass, a runtime breaks a rule"
+  ],
   [ExitCode.unsupported, "the backend cannot do this"],
   [ExitCode.notFound, "no such TrainJob, pod or log"],
   [ExitCode.notPermitted, "the credentials are not accepted or lack a permission"],

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import * as Support from "@dispatch-kubeflow/core/decide/Support"
+import type { TrainJobRef } from "@dispatch-kubeflow/core/TrainJobRef"
 import { Command, CommanderError, InvalidArgumentError, Option as CommanderOption } from "commander"
 import { Either } from "effect"
 import { ExitCode, exitCodeHelp } from "./ExitCode.js"
@@ -34,6 +36,9 @@ export interface RuntimeName {
   readonly name: string
 }
 
+/** What an answer is about: TrainJobs of a runtime, or the TrainJob in a file (`-` for standard input). */
+export type About = { readonly runtime: RuntimeName } | { readonly file: string }
+
 /** A TrainJob, as `NAME` or `NAMESPACE/NAME`. */
 export interface JobName {
   readonly namespace: string | undefined
@@ -43,8 +48,21 @@ export interface JobName {
 
 /** What the user asked for. */
 export type Invocation = { readonly common: Common } & (
-  | { readonly command: "capabilities"; readonly runtime: RuntimeName | undefined }
-  | { readonly command: "rules"; readonly policy: string }
+  | {
+      readonly command: "preflight"
+      readonly about: About | undefined
+      readonly holdProbe: "dry-run" | "real"
+    }
+  | {
+      readonly command: "capabilities"
+      readonly about: About | undefined
+      readonly explain: Support.Capability | undefined
+      readonly preflight: boolean
+    }
+  | { readonly command: "rules"; readonly policy: string; readonly preflight: boolean }
+  /** Without a runtime: all of them. */
+  | { readonly command: "runtime check"; readonly runtime: RuntimeName | undefined }
+  | { readonly command: "runtime conform"; readonly runtime: RuntimeName; readonly name: string | undefined }
   | {
       readonly command: "output"
       readonly job: JobName
@@ -64,6 +82,13 @@ export type Invocation = { readonly common: Common } & (
     }
   | { readonly command: "ceased"; readonly job: JobName }
 )
+
+/** The reference of a TrainJob whose namespace, where not given, is the invocation's. */
+export const refOf = (job: JobName, namespace: string): TrainJobRef => ({
+  namespace: job.namespace ?? namespace,
+  name: job.name,
+  uid: job.uid
+})
 
 /** Nothing to run: a text for a person, and the code to exit with. */
 export interface Shown {
@@ -95,6 +120,17 @@ const parseRuntime = (text: string): RuntimeName => {
     throw new InvalidArgumentError("Give a runtime as NAME, ClusterTrainingRuntime/NAME or TrainingRuntime/NAME.")
   }
   return { kind, name }
+}
+
+const parseCapability = (text: string): Support.Capability => {
+  const found = Support.capabilities.find((name) => name.toLowerCase() === text.toLowerCase())
+  if (found === undefined) throw new InvalidArgumentError(`The capabilities are ${Support.capabilities.join(", ")}.`)
+  return found
+}
+
+const parseName = (text: string): string => {
+  if (!kubernetesName.test(text)) throw new InvalidArgumentError("Give a name that Kubernetes accepts.")
+  return text
 }
 
 const parseCount = (text: string): number => {
@@ -136,6 +172,11 @@ interface RawCommon {
   readonly admissionCheck?: string
   readonly checkController?: string
   readonly checkLease?: { readonly namespace: string; readonly name: string }
+}
+
+interface RawAbout {
+  readonly runtime?: RuntimeName
+  readonly spec?: string
 }
 
 const common = (raw: RawCommon, fail: (message: string) => never): Common => {
@@ -218,19 +259,88 @@ export const parse = (args: ReadonlyArray<string>, version: string): Either.Eith
       `\nExit codes:\n${exitCodeHelp.map(([code, meaning]) => `  ${String(code).padStart(3)}  ${meaning}`).join("\n")}`
     )
 
-  const add = (usage: string, description: string): Command =>
-    withCommon(program.command(usage).description(description)).configureHelp({ sortOptions: false })
+  const under = (parent: Command, usage: string, description: string): Command =>
+    withCommon(parent.command(usage).description(description)).configureHelp({ sortOptions: false })
+  const add = (usage: string, description: string): Command => under(program, usage, description)
 
-  add("capabilities", "the fourteen capabilities of this backend: answer, source, reason")
-    .addOption(new CommanderOption("--runtime <name>", "answer for TrainJobs of this runtime").argParser(parseRuntime))
-    .action((options: RawCommon & { readonly runtime?: RuntimeName }) => {
-      invocation = { command: "capabilities", common: common(options, fail), runtime: options.runtime }
+  const withAbout = (command: Command): Command =>
+    command
+      .addOption(new CommanderOption("--runtime <name>", "for TrainJobs of this runtime").argParser(parseRuntime))
+      .addOption(
+        new CommanderOption("--spec <file>", "for the TrainJob of this manifest, YAML or JSON; - for standard input")
+      )
+  const aboutOf = ({ runtime, spec }: RawAbout): About | undefined => {
+    if (runtime !== undefined && spec !== undefined) fail("Give --runtime or --spec, not both.")
+    return runtime !== undefined ? { runtime } : spec !== undefined ? { file: spec } : undefined
+  }
+  const preflightOption = (): CommanderOption =>
+    new CommanderOption("--preflight", "run the preflight first, so that Hold and the gate are probed")
+
+  withAbout(add("preflight", "ask and try what this cluster allows; leaves nothing behind"))
+    .addOption(
+      new CommanderOption("--hold-probe <how>", "real: let the probe start a pod for a moment, too")
+        .choices(["dry-run", "real"])
+        .default("dry-run")
+    )
+    .action((options: RawCommon & RawAbout & { readonly holdProbe: "dry-run" | "real" }) => {
+      invocation = {
+        command: "preflight",
+        common: common(options, fail),
+        about: aboutOf(options),
+        holdProbe: options.holdProbe
+      }
     })
+
+  withAbout(add("capabilities", "the fourteen capabilities of this backend: answer, source, reason"))
+    .addOption(
+      new CommanderOption("--explain <capability>", "one capability, what it means and what changes it").argParser(
+        parseCapability
+      )
+    )
+    .addOption(preflightOption())
+    .action(
+      (options: RawCommon & RawAbout & { readonly explain?: Support.Capability; readonly preflight?: boolean }) => {
+        invocation = {
+          command: "capabilities",
+          common: common(options, fail),
+          about: aboutOf(options),
+          explain: options.explain,
+          preflight: options.preflight ?? false
+        }
+      }
+    )
 
   add("rules", "what each rule of a recovery policy can expect here")
     .requiredOption("--policy <file>", "recovery policy, YAML or JSON; - for standard input")
-    .action((options: RawCommon & { readonly policy: string }) => {
-      invocation = { command: "rules", common: common(options, fail), policy: options.policy }
+    .addOption(preflightOption())
+    .action((options: RawCommon & { readonly policy: string; readonly preflight?: boolean }) => {
+      invocation = {
+        command: "rules",
+        common: common(options, fail),
+        policy: options.policy,
+        preflight: options.preflight ?? false
+      }
+    })
+
+  const runtime = program.command("runtime").description("training runtimes and the rules they must not break")
+  runtime.helpCommand(false).action(() => {
+    runtime.outputHelp({ error: true })
+    throw new CommanderError(ExitCode.usage, "dispatch-kubeflow.runtime", "runtime needs a command")
+  })
+
+  under(runtime, "check", "every rule of a runtime, passed or broken, with the value to set")
+    .argument("[runtime]", "NAME or KIND/NAME", parseRuntime)
+    .option("--all", "every runtime of the cluster and of the namespace")
+    .action((name: RuntimeName | undefined, options: RawCommon & { readonly all?: boolean }) => {
+      if ((name === undefined) === (options.all !== true)) fail("Give a runtime or --all.")
+      invocation = { command: "runtime check", common: common(options, fail), runtime: name }
+    })
+
+  under(runtime, "conform", "a copy of a runtime that breaks no rule, as YAML for kubectl apply")
+    .argument("<runtime>", "NAME or KIND/NAME", parseRuntime)
+    .addOption(new CommanderOption("--name <name>", "name of the copy; default NAME-strict").argParser(parseName))
+    .action((name: RuntimeName, options: RawCommon & { readonly name?: string }) => {
+      invocation = { command: "runtime conform", common: common(options, fail), runtime: name, name: options.name }
     })
 
   add("output", "rank 0's output of a TrainJob")

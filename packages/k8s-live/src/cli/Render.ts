@@ -3,10 +3,12 @@
  *
  * @module
  */
-import type * as CapabilityTable from "@dispatch-kubeflow/core/decide/CapabilityTable"
+import * as CapabilityTable from "@dispatch-kubeflow/core/decide/CapabilityTable"
 import type * as CessationVerdict from "@dispatch-kubeflow/core/decide/CessationVerdict"
 import type * as Classification from "@dispatch-kubeflow/core/decide/Classification"
+import * as ProbeReport from "@dispatch-kubeflow/core/decide/ProbeReport"
 import type * as RecoveryRules from "@dispatch-kubeflow/core/decide/RecoveryRules"
+import * as RuntimeRules from "@dispatch-kubeflow/core/decide/RuntimeRules"
 import type * as Support from "@dispatch-kubeflow/core/decide/Support"
 import type * as Update from "@dispatch-kubeflow/core/decide/Update"
 import { type Cell, type Paint, table, type Tone, wrap } from "./Terminal.js"
@@ -33,6 +35,135 @@ export const capabilities = (answers: ReadonlyArray<CapabilityTable.Answer>, loo
     look.paint,
     look.width
   )
+
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
+
+/** One capability: its answer here, what it means, and what changes it. */
+export const explanation = (capability: Support.Capability, support: Support.Support, look: Look): string => {
+  const row = CapabilityTable.rows[capability]
+  return [
+    ...wrap(sentence(row.meaning), look.width),
+    "",
+    table(
+      [capability, ""],
+      [
+        [{ text: "answer here" }, { text: support.answer, tone: answerTone[support.answer] }],
+        [{ text: "source" }, { text: `${support.source} (${CapabilityTable.sources[support.source]})` }],
+        [{ text: "reason" }, { text: support.reason ?? "none: it is so by construction" }],
+        [{ text: "possible answers" }, { text: row.answer }],
+        [{ text: "possible sources" }, { text: row.source }],
+        [{ text: "what changes it" }, { text: row.changes }]
+      ],
+      look.paint,
+      look.width
+    )
+  ].join("\n")
+}
+
+const outcomeTone: Readonly<Record<ProbeReport.Outcome, Tone>> = {
+  passed: "good",
+  failed: "bad",
+  skipped: "dim",
+  unknown: "warn"
+}
+
+const modeText = ({ facts, mode }: ProbeReport.Report): readonly [Tone, string] => {
+  switch (mode._tag) {
+    case "Writable":
+      return ["good", `writable: TrainJobs may be submitted in namespace "${facts.namespace}" (${facts.mode} mode)`]
+    case "ReadOnly":
+      return ["warn", `read-only: ${mode.reason}`]
+    case "ObserveOnly":
+      return ["bad", `observe-only: ${mode.reason}`]
+  }
+}
+
+/** Every check with what was asked, what came back and how to mend it; the mode that follows last. */
+export const preflight = (report: ProbeReport.Report, look: Look): string => {
+  const counts = ProbeReport.counts(report)
+  const [tone, mode] = modeText(report)
+  return [
+    table(
+      ["OUTCOME", "CHECK", "ASKED: FOUND"],
+      report.checks.flatMap((check) => [
+        [
+          { text: check.outcome, tone: outcomeTone[check.outcome] },
+          { text: check.id },
+          { text: `${check.asked}: ${check.found}` }
+        ],
+        ...(check.remedy === undefined
+          ? []
+          : [[{ text: "" }, { text: "" }, { text: `to mend: ${check.remedy}`, tone: "warn" as const }]])
+      ]),
+      look.paint,
+      look.width
+    ),
+    `${counts.passed} passed, ${counts.failed} failed, ${counts.unknown} unknown, ${counts.skipped} skipped`,
+    ...wrap(mode, look.width).map((line) => look.paint(tone, line))
+  ].join("\n")
+}
+
+const findingTone: Readonly<Record<RuntimeRules.Finding["outcome"], Tone>> = {
+  pass: "good",
+  broken: "bad",
+  accepted: "warn"
+}
+
+const placeOf = (runtime: string, where: string): string =>
+  where.startsWith(`${runtime} `) ? where.slice(runtime.length + 1) : where
+
+const verdict = (it: RuntimeRules.Verdict, look: Look): string => {
+  const broken = new Set(it.broken.map(({ id }) => id)).size
+  const say = (where: string, problem: string, remedy: string): string =>
+    `${placeOf(it.runtime, where)} ${problem}; ${remedy}`
+  return [
+    `${look.paint("strong", it.runtime)}: ${
+      broken === 0
+        ? look.paint("good", "obeys the rules")
+        : look.paint("bad", `breaks ${broken} of the ${RuntimeRules.rules.length} rules`)
+    }`,
+    table(
+      ["RULE", "ID", "OUTCOME", "FOUND"],
+      [
+        ...it.findings.map((found) => [
+          { text: String(found.rule) },
+          { text: found.id },
+          { text: found.outcome, tone: findingTone[found.outcome] },
+          { text: found.outcome === "pass" ? found.problem : say(found.where, found.problem, found.remedy) }
+        ]),
+        ...it.warnings.map((found) => [
+          { text: "" },
+          { text: found.id },
+          { text: "warning", tone: "warn" as const },
+          { text: say(found.where, found.problem, found.remedy) }
+        ])
+      ],
+      look.paint,
+      look.width
+    ),
+    ...it.cautions.map((caution) => look.paint("warn", `caution: ${caution}`))
+  ].join("\n")
+}
+
+/** Every rule of every runtime, and the runtimes that could not be read. */
+export const runtimes = (
+  verdicts: ReadonlyArray<RuntimeRules.Verdict>,
+  unreadable: ReadonlyArray<{ readonly runtime: string; readonly issue: string }>,
+  look: Look
+): string =>
+  verdicts.length === 0 && unreadable.length === 0
+    ? "There are no runtimes."
+    : [
+        ...verdicts.map((it) => verdict(it, look)),
+        ...unreadable.map((it) => `${it.runtime}: ${look.paint("bad", "cannot be read")}: ${it.issue}`)
+      ].join("\n\n")
+
+/** The rules that a conforming copy still breaks. */
+export const remaining = (findings: ReadonlyArray<RuntimeRules.Finding>, look: Look): string =>
+  [
+    look.paint("bad", "The copy still breaks rules that only a person can mend:"),
+    ...findings.map((it) => `  - rule ${it.rule} (${it.id}): ${it.where} ${it.problem}; ${it.remedy}`)
+  ].join("\n")
 
 /** What each rule of a policy can expect. */
 export const rules = (answers: ReadonlyArray<RecoveryRules.Answer>, look: Look): string =>
@@ -164,7 +295,9 @@ export const cessation = (name: string, it: CessationVerdict.Verdict, look: Look
                     .join(", ")}`
                 : pod.proof._tag === "never-started"
                   ? `never started: ${pod.proof.reason}`
-                  : pod.proof.reason
+                  : pod.ended
+                    ? `its Node, not the pod (${pod.proof.reason})`
+                    : pod.proof.reason
           }
         ]),
         look.paint,

@@ -12,6 +12,7 @@ import { text } from "node:stream/consumers"
 import { ExitCode } from "./ExitCode.js"
 import * as Invocation from "./Invocation.js"
 import * as Run from "./Run.js"
+import * as Session from "./Session.js"
 import { paintFor } from "./Terminal.js"
 
 const manifest: unknown = createRequire(import.meta.url)("../../package.json")
@@ -28,9 +29,13 @@ const write = (stream: NodeJS.WriteStream, data: string | Uint8Array): Effect.Ef
   })
 
 const isTerminal = process.stdout.isTTY
-const stdio: Run.Stdio = {
+const stdio: Session.Stdio = {
   out: (data) => write(process.stdout, data),
   err: (message) => write(process.stderr, `${message}\n`),
+  progress: (line) =>
+    process.stderr.isTTY
+      ? write(process.stderr, `\r\u001b[K${line === undefined ? "" : line.slice(0, process.stderr.columns - 1)}`)
+      : Effect.void,
   readFile: (path) =>
     Effect.tryPromise({
       try: () => (path === "-" ? text(process.stdin) : readFile(path, "utf8")),
@@ -51,7 +56,7 @@ const program = Either.match(Invocation.parse(process.argv.slice(2), version), {
     Effect.as(code === ExitCode.ok ? stdio.out(shown) : stdio.err(shown.trimEnd()), code),
   onRight: Run.run
 }).pipe(
-  Effect.provideService(Run.Terminal, stdio),
+  Effect.provideService(Session.Terminal, stdio),
   // Log lines are for people who look for them; answers alone belong on standard output
   Effect.provide(
     Layer.merge(

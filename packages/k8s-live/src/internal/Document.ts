@@ -247,10 +247,7 @@ const names = (map: ReadonlyMap<string, unknown>): string =>
   map.size === 0 ? "It has none" : `It has ${[...map.keys()].map((name) => `"${name}"`).join(", ")}`
 
 /** What the named (else the current) context selects. */
-export const select = (
-  document: Document,
-  override: string | undefined
-): Either.Either<Selected, KubeConfigError> => {
+export const select = (document: Document, override: string | undefined): Either.Either<Selected, KubeConfigError> => {
   const name = override ?? document.currentContext
   if (name === undefined) {
     return Either.left(

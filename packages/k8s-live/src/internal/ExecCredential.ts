@@ -150,13 +150,15 @@ export const run = (
     )
     // The executor's own finalizer waits for a process that may ignore SIGTERM
     yield* Effect.addFinalizer(() =>
-      Effect.flatMap(Effect.orElseSucceed(process.isRunning, () => false), (running) =>
-        running
-          ? Effect.interruptible(process.kill("SIGTERM")).pipe(
-              Effect.timeout(killGrace),
-              Effect.catchAll(() => Effect.ignore(process.kill("SIGKILL")))
-            )
-          : Effect.void
+      Effect.flatMap(
+        Effect.orElseSucceed(process.isRunning, () => false),
+        (running) =>
+          running
+            ? Effect.interruptible(process.kill("SIGTERM")).pipe(
+                Effect.timeout(killGrace),
+                Effect.catchAll(() => Effect.ignore(process.kill("SIGKILL")))
+              )
+            : Effect.void
       )
     )
     const unreadable = (): KubeConfigError =>
@@ -206,7 +208,8 @@ export const run = (
       certificate,
       key,
       // A margin longer than half its life would renew a short-lived credential on every request
-      renewAt: expiresAt === undefined ? undefined : expiresAt - Math.min(expiryMargin, Math.max(0, expiresAt - started) / 2)
+      renewAt:
+        expiresAt === undefined ? undefined : expiresAt - Math.min(expiryMargin, Math.max(0, expiresAt - started) / 2)
     }
   })
   return Effect.scoped(program).pipe(

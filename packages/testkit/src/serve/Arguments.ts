@@ -18,6 +18,10 @@ export interface Serve {
     | { readonly _tag: "SelfSigned" }
     | { readonly _tag: "Tls"; readonly cert: string; readonly key: string }
   readonly control: boolean
+  /** How long after its last heartbeat a node is found lost, milliseconds. */
+  readonly monitorGrace: number
+  /** How old a connection may grow before it breaks, milliseconds; absent: for ever. */
+  readonly connectionAge: number | undefined
   readonly story: string | undefined
 }
 
@@ -41,12 +45,22 @@ Usage: dispatch-kubeflow-testkit serve [options]
   --tls-key FILE
   --http             plain HTTP; kubectl sends no token over it, so that whoever sends none is the admin
   --control          the paths under /testkit/, with which the admin loses nodes, ends containers, cuts connections
+  --monitor-grace D  how long after its last heartbeat a node is found lost, e.g. 4s (default 50s)
+  --connection-age D every open watch and log breaks so often, as behind a load balancer with a limit (default: never)
   --story FILE       steps to play after the start, YAML: see the documentation of serve/Story
   --help, --version
 
 Contexts of the kubeconfig: admin, dispatcher (what the adapter needs), viewer (reads), nobody (no permission).
 Ends on SIGINT or SIGTERM. Exit codes: 0, 1 failure, 2 wrong usage.
 `
+
+const durationOf = (name: string, text: string): Either.Either<number, string> => {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m)$/.exec(text)
+  const value = Number(match?.[1]) * (match?.[2] === "ms" ? 1 : match?.[2] === "s" ? 1000 : 60_000)
+  return value > 0
+    ? Either.right(value)
+    : Either.left(`--${name} must be a duration such as 500ms, 4s, 1m, not "${text}"`)
+}
 
 const whole = (name: string, text: string, least: number, most: number): Either.Either<number, string> => {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
@@ -72,6 +86,8 @@ export const parse = (argv: ReadonlyArray<string>): Either.Either<Command, strin
             "tls-key": { type: "string" },
             http: { type: "boolean", default: false },
             control: { type: "boolean", default: false },
+            "monitor-grace": { type: "string", default: "50s" },
+            "connection-age": { type: "string" },
             story: { type: "string" },
             help: { type: "boolean", short: "h", default: false },
             version: { type: "boolean", default: false }
@@ -107,6 +123,11 @@ export const parse = (argv: ReadonlyArray<string>): Either.Either<Command, strin
             ? { _tag: "Tls", cert, key }
             : { _tag: "SelfSigned" },
         control: values.control,
+        monitorGrace: yield* durationOf("monitor-grace", values["monitor-grace"]),
+        connectionAge:
+          values["connection-age"] === undefined
+            ? undefined
+            : yield* durationOf("connection-age", values["connection-age"]),
         story: values.story
       }
     }

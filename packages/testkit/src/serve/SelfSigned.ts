@@ -39,8 +39,17 @@ const oid = (dotted: string): Buffer => {
   return der(0x06, Buffer.from(bytes))
 }
 
-const commonName = (name: string): Buffer =>
-  sequence(der(0x31, sequence(oid("2.5.4.3"), der(0x0c, Buffer.from(name, "utf8")))))
+/** Whom a certificate is for; Kubernetes reads a client's user and groups from it. */
+export interface Subject {
+  readonly commonName: string
+  readonly organizations: ReadonlyArray<string>
+}
+
+const attribute = (id: string, value: string): Buffer =>
+  der(0x31, sequence(oid(id), der(0x0c, Buffer.from(value, "utf8"))))
+
+const nameOf = ({ commonName, organizations }: Subject): Buffer =>
+  sequence(...organizations.map((each) => attribute("2.5.4.10", each)), attribute("2.5.4.3", commonName))
 
 const generalizedTime = (epochMillis: number): Buffer => {
   const iso = DateTime.formatIso(DateTime.unsafeMake(epochMillis))
@@ -68,17 +77,18 @@ const pem = (content: Uint8Array): string => {
 }
 
 const day = 86_400_000
+const itself: Subject = { commonName: "dispatch-kubeflow-testkit", organizations: [] }
 
 /**
  * Makes an EC P-256 key and a certificate for these host names and IP addresses, valid from yesterday for ten years. It is
  * its own authority: put it into `certificate-authority-data`.
  */
-export const make = (hosts: ReadonlyArray<string>): Effect.Effect<KeyPair> =>
+export const make = (hosts: ReadonlyArray<string>, subject = itself): Effect.Effect<KeyPair> =>
   Effect.map(DateTime.now, (now) => {
     const epochMillis = DateTime.toEpochMillis(now)
     const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" })
     const ecdsaWithSha256 = sequence(oid("1.2.840.10045.4.3.2"))
-    const name = commonName("dispatch-kubeflow-testkit")
+    const name = nameOf(subject)
     // The top bit stays clear: a serial number is positive
     const serial = Buffer.concat([Buffer.from([0x4b]), randomBytes(12)])
     const toBeSigned = sequence(
@@ -96,7 +106,8 @@ export const make = (hosts: ReadonlyArray<string>): Effect.Effect<KeyPair> =>
           extension("2.5.29.19", true, sequence(yes)),
           // digitalSignature and keyCertSign
           extension("2.5.29.15", true, der(0x03, Buffer.from([2, 0x84]))),
-          extension("2.5.29.37", false, sequence(oid("1.3.6.1.5.5.7.3.1")))
+          // serverAuth and clientAuth
+          extension("2.5.29.37", false, sequence(oid("1.3.6.1.5.5.7.3.1"), oid("1.3.6.1.5.5.7.3.2")))
         )
       )
     )

@@ -3,19 +3,27 @@
  *
  * @module
  */
-import { Effect, Layer, Ref } from "effect"
+import { Effect, type Layer, Ref } from "effect"
 import type { Server } from "../ApiServer.js"
 import * as Cluster from "../Cluster.js"
 import * as Fixtures from "../Fixtures.js"
 import * as Objects from "../stages/Objects.js"
 import * as TestCluster from "../TestCluster.js"
 import * as Control from "./Control.js"
+import * as Signals from "./Signals.js"
 import * as Users from "./Users.js"
 
-/** A cluster with the runtimes that Trainer ships, a conforming one (`torch-conforming`) and the users' roles. */
-export const layer: Layer.Layer<Cluster.Cluster | TestCluster.TestCluster> = TestCluster.layer({
-  objects: [...Fixtures.shippedRuntimes, Fixtures.torchConforming(), ...Users.objects]
-})
+/**
+ * A cluster with the runtimes that Trainer ships, a conforming one (`torch-conforming`) and the users' roles. A node that
+ * has not reported for `monitorGrace` milliseconds is found lost.
+ */
+export const layer = (monitorGrace: number): Layer.Layer<Cluster.Cluster | TestCluster.TestCluster> =>
+  TestCluster.layer({
+    objects: [...Fixtures.shippedRuntimes, Fixtures.torchConforming(), ...Users.objects],
+    programs: Signals.programOf,
+    monitorGracePeriod: monitorGrace,
+    heartbeat: Math.min(10_000, monitorGrace / 5)
+  })
 
 /** Machines `node-1` … `node-N`. */
 export const addNodes = (count: number): Effect.Effect<void, never, TestCluster.TestCluster> =>

@@ -15,6 +15,7 @@ import * as Arguments from "./Arguments.js"
 import * as Control from "./Control.js"
 import * as KubeconfigFile from "./KubeconfigFile.js"
 import * as SelfSigned from "./SelfSigned.js"
+import * as Signals from "./Signals.js"
 import * as Story from "./Story.js"
 import * as Users from "./Users.js"
 import * as World from "./World.js"
@@ -106,6 +107,10 @@ const serve = (options: Arguments.Serve) =>
         ...(options.control ? [`  control: ${server.url}${Control.prefix}, with the admin's token`] : [])
       ].join("\n")
     )
+    yield* Effect.forkScoped(Signals.obey)
+    if (options.connectionAge !== undefined) {
+      yield* Effect.forkScoped(Effect.forever(Effect.delay(cluster.disconnect(), options.connectionAge)))
+    }
     if (admin !== undefined && story.length > 0) {
       yield* Story.play(story, perform(cluster, control, admin)).pipe(
         Effect.zipRight(Console.log("story: the end")),
@@ -114,7 +119,7 @@ const serve = (options: Arguments.Serve) =>
       )
     }
     return yield* Effect.never
-  }).pipe(Effect.scoped, Effect.provide(World.layer))
+  }).pipe(Effect.scoped, Effect.provide(World.layer(options.monitorGrace)))
 
 // The same depth in the sources and in the published package
 const ownVersion = Effect.flatMap(FileSystem.FileSystem, (files) =>

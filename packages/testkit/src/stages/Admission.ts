@@ -114,8 +114,7 @@ const withTimes = (trainJob: Objects.TrainJob, old: Objects.TrainJob | undefined
       ...trainJob.spec,
       runtimePatches: patches.map((patch) => {
         const before = old?.spec.runtimePatches?.find((each) => each.manager === patch.manager)
-        const isSame =
-          before !== undefined && Objects.same(before.trainingRuntimeSpec, patch.trainingRuntimeSpec)
+        const isSame = before !== undefined && Objects.same(before.trainingRuntimeSpec, patch.trainingRuntimeSpec)
         // a client's own time counts on create alone
         if (isSame) return before.time === undefined ? patch : { ...patch, time: before.time }
         return before === undefined && patch.time !== undefined ? patch : { ...patch, time: Objects.time(now) }

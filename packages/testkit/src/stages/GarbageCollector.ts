@@ -16,6 +16,9 @@ const orphanFinalizer = "orphan"
  */
 const finalizerLatency: ReadonlyMap<string, number> = new Map([["TrainJob", 200]])
 
+/** Milliseconds until a dependent of an owner that is gone goes too, where it is not the usual. */
+const dependentLatency: ReadonlyMap<string, number> = new Map([["Pod", 50]])
+
 const hasFinalizer = (object: Objects.Raw, name: string): boolean => object.metadata.finalizers?.includes(name) ?? false
 
 const isDeletingDependents = (object: Objects.Raw): boolean =>
@@ -96,7 +99,11 @@ function* reconcile(context: Context): Work {
   yield* send(
     Objects.remove(type, object, {
       propagation:
-        waiting.length > 0 && hasDependents ? "Foreground" : hasFinalizer(object, orphanFinalizer) ? "Orphan" : "Background"
+        waiting.length > 0 && hasDependents
+          ? "Foreground"
+          : hasFinalizer(object, orphanFinalizer)
+            ? "Orphan"
+            : "Background"
     })
   )
 }
@@ -105,7 +112,10 @@ const watches = (change: Change, view: View): Iterable<Wake> => {
   const { object } = change
   if (object.kind === "Event") return []
   if (change.type === "DELETED") {
-    const wakes: Array<Wake> = view.dependents(object.metadata.uid).map((dependent) => ({ key: keyFor(dependent) }))
+    const wakes: Array<Wake> = view.dependents(object.metadata.uid).map((dependent) => {
+      const latency = dependentLatency.get(dependent.kind)
+      return { key: keyFor(dependent), ...(latency === undefined ? {} : { latency }) }
+    })
     for (const reference of object.metadata.ownerReferences ?? []) {
       const owner = ownerOf(view, object, reference)
       if (owner !== undefined && isDeletingDependents(owner)) {

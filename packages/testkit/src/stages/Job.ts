@@ -47,7 +47,7 @@ const parseIndexes = (text: string | undefined): Set<number> => {
 const formatIndexes = (indexes: ReadonlySet<number>): string => {
   const sorted = [...indexes].sort((a, b) => a - b)
   const parts: Array<string> = []
-  for (let at = 0; at < sorted.length; ) {
+  for (let at = 0; at < sorted.length;) {
     const first = sorted[at] ?? 0
     let end = at
     while (sorted[end + 1] === (sorted[end] ?? 0) + 1) end++
@@ -174,7 +174,8 @@ const removeFinalizer = (pod: Objects.Pod) =>
     }
   })
 
-const nullWhenEmpty = (names: ReadonlyArray<string>): ReadonlyArray<string> | null => (names.length === 0 ? null : names)
+const nullWhenEmpty = (names: ReadonlyArray<string>): ReadonlyArray<string> | null =>
+  names.length === 0 ? null : names
 
 function* untrack(context: Context, pod: Objects.Pod): Work {
   const current = context.view.get(Objects.pods, pod.metadata.namespace, pod.metadata.name)
@@ -192,7 +193,12 @@ function* orphan(context: Context, key: string): Work {
   if (job === undefined || job.metadata.uid !== owner?.uid) yield* untrack(context, pod)
 }
 
-const event = (regarding: Objects.Raw, type: "Normal" | "Warning", reason: string, message: string): Events.Occurrence => ({
+const event = (
+  regarding: Objects.Raw,
+  type: "Normal" | "Warning",
+  reason: string,
+  message: string
+): Events.Occurrence => ({
   regarding,
   type,
   reason,
@@ -403,7 +409,10 @@ function* sync(context: Context, job: Objects.Job, backOffs: Map<string, BackOff
     conditions,
     ...counters,
     ...(indexed
-      ? { succeeded: positive(succeeded), completedIndexes: succeeded === 0 ? undefined : formatIndexes(succeededIndexes) }
+      ? {
+          succeeded: positive(succeeded),
+          completedIndexes: succeeded === 0 ? undefined : formatIndexes(succeededIndexes)
+        }
       : { succeeded: positive(succeeded) }),
     uncountedTerminatedPods: uncounted.length === 0 ? {} : { failed: uncounted }
   })
@@ -412,11 +421,7 @@ function* sync(context: Context, job: Objects.Job, backOffs: Map<string, BackOff
   for (const pod of released) yield* untrack(context, pod)
 
   const final =
-    target === undefined || terminating.length > 0
-      ? undefined
-      : target.type === "FailureTarget"
-        ? "Failed"
-        : "Complete"
+    target === undefined || terminating.length > 0 ? undefined : target.type === "FailureTarget" ? "Failed" : "Complete"
   if (final !== undefined && target !== undefined) setCondition(final, "True", target.reason, target.message)
   const second: Objects.JobStatus = Objects.compact({
     ...first,
@@ -441,16 +446,14 @@ function* sync(context: Context, job: Objects.Job, backOffs: Map<string, BackOff
 const positive = (count: number): number | undefined => (count > 0 ? count : undefined)
 
 const nameOfCreated = (body: unknown): string =>
-  typeof body === "object" && body !== null && "metadata" in body
-    ? ((body as Objects.Raw).metadata.name)
-    : ""
+  typeof body === "object" && body !== null && "metadata" in body ? (body as Objects.Raw).metadata.name : ""
 
 /** Writes a status over the newest version of an object of the same uid; false when it must be looked at again. */
-function* writeStatus(context: Context, job: Objects.Job, status: Objects.JobStatus): Generator<
-  import("../Stage.js").Act,
-  boolean,
-  import("../Stage.js").Answer
-> {
+function* writeStatus(
+  context: Context,
+  job: Objects.Job,
+  status: Objects.JobStatus
+): Generator<import("../Stage.js").Act, boolean, import("../Stage.js").Answer> {
   const current = context.view.get(Objects.jobs, job.metadata.namespace, job.metadata.name)
   if (current === undefined || current.metadata.uid !== job.metadata.uid) return true
   const answer = yield* sendIf(Objects.patchStatus(Objects.jobs, current, status))
@@ -466,7 +469,8 @@ const watches = (change: Change, view: View): Iterable<Wake> => {
         .ownedBy(Objects.pods, object.metadata.uid)
         .map((pod) => ({ key: `${orphanPrefix}${Objects.keyOf(pod)}` }))
     }
-    const immediate = change.previous === undefined || change.previous.metadata.generation !== object.metadata.generation
+    const immediate =
+      change.previous === undefined || change.previous.metadata.generation !== object.metadata.generation
     return [immediate ? { key } : { key, wait: batch }]
   }
   if (!Objects.is(Objects.pods, object)) return []

@@ -301,16 +301,10 @@ const hasSucceeded = (jobSet: Objects.JobSet, succeeded: ReadonlyArray<Objects.J
   const names = policy?.targetReplicatedJobs ?? []
   const targets = jobSet.spec.replicatedJobs.filter(({ name }) => names.length === 0 || names.includes(name))
   if (policy?.operator === "Any") return succeeded.some((job) => targets.some(({ name }) => isOf(job, name)))
-  return targets.every(
-    (target) => succeeded.filter((job) => isOf(job, target.name)).length >= replicasOf(target)
-  )
+  return targets.every((target) => succeeded.filter((job) => isOf(job, target.name)).length >= replicasOf(target))
 }
 
-function* writeStatus(
-  context: Context,
-  jobSet: Objects.JobSet,
-  decision: Decision
-): Generator<Act, boolean, Answer> {
+function* writeStatus(context: Context, jobSet: Objects.JobSet, decision: Decision): Generator<Act, boolean, Answer> {
   const current = context.view.get(Objects.jobSets, jobSet.metadata.namespace, jobSet.metadata.name)
   if (current === undefined || current.metadata.uid !== jobSet.metadata.uid) return true
   const answer = yield* sendIf(Objects.patchStatus(Objects.jobSets, current, decision.status, component))

@@ -91,7 +91,9 @@ interface Sandbox {
   readonly instances: ReadonlyArray<Instance>
   /** Reported steps of the start: nothing, ContainerCreating, sandbox up. */
   step: "new" | "creating" | "sandbox" | "started"
-  stopping: { readonly at: number; readonly killAt: number | undefined; readonly why: "deleted" | "deadline" | "orphan" } | undefined
+  stopping:
+    | { readonly at: number; readonly killAt: number | undefined; readonly why: "deleted" | "deadline" | "orphan" }
+    | undefined
   /** All containers have ended and the sandbox is stopped: only then does the phase say so. */
   stopped: boolean
   goneAt: number | undefined
@@ -189,9 +191,7 @@ const conditionsOf = (
   const own = mains(sandbox)
   const unready = own.filter((instance) => !isRunning(instance)).map(({ name }) => name)
   const over = own.every(isEnded) && !own.some((instance) => restarts(sandbox, instance))
-  const succeeded = own.every(
-    (instance) => instance.state._tag === "Ended" && instance.state.terminated.exitCode === 0
-  )
+  const succeeded = own.every((instance) => instance.state._tag === "Ended" && instance.state.terminated.exitCode === 0)
   const neverStarted = own.every((instance) => instance.instances === 0)
   const isUp = sandbox.step !== "new" && sandbox.step !== "creating"
   const initialized = sandbox.instances.every(
@@ -295,12 +295,7 @@ const phaseOf = (sandbox: Sandbox): string => {
   return own.some((instance) => instance.instances > 0) ? "Running" : "Pending"
 }
 
-const statusOf = (
-  pod: Objects.Pod,
-  sandbox: Sandbox,
-  machine: Machine,
-  now: number
-): Objects.PodStatus => {
+const statusOf = (pod: Objects.Pod, sandbox: Sandbox, machine: Machine, now: number): Objects.PodStatus => {
   const phase = phaseOf(sandbox)
   const inits = sandbox.instances.filter(({ role }) => role !== "main")
   const hasAddress = mains(sandbox).some((instance) => instance.instances > 0)
@@ -332,16 +327,10 @@ const neverStarted: Objects.Terminated = {
   finishedAt: null
 }
 
-function* write(
-  context: Context,
-  sandbox: Sandbox,
-  machine: Machine,
-): Generator<Act, Objects.Pod | undefined, Answer> {
+function* write(context: Context, sandbox: Sandbox, machine: Machine): Generator<Act, Objects.Pod | undefined, Answer> {
   const pod = context.view.get(Objects.pods, sandbox.namespace, sandbox.name)
   if (pod === undefined || pod.metadata.uid !== sandbox.uid) return undefined
-  const answer = yield* sendIf(
-    Objects.patchStatus(Objects.pods, pod, statusOf(pod, sandbox, machine, context.now()))
-  )
+  const answer = yield* sendIf(Objects.patchStatus(Objects.pods, pod, statusOf(pod, sandbox, machine, context.now())))
   if (answer !== undefined && Either.isLeft(answer)) return pod
   return context.view.get(Objects.pods, sandbox.namespace, sandbox.name) ?? pod
 }
@@ -439,7 +428,10 @@ function* runPod(context: Context, uid: string, memory: Memory): Work {
   if (pod === undefined || pod.metadata.uid !== uid || isOverruled) {
     // the object is gone, or somebody else has ended it: what still runs is killed, whatever its grace period
     sandbox.goneAt ??= now
-    const termAt = Math.max(sandbox.goneAt + orphanTerm, machine.since === 0 ? 0 : machine.since + orphanTermAfterRestart)
+    const termAt = Math.max(
+      sandbox.goneAt + orphanTerm,
+      machine.since === 0 ? 0 : machine.since + orphanTermAfterRestart
+    )
     if (sandbox.stopping?.why !== "orphan" && now >= termAt) {
       const { stopping } = sandbox
       stop(sandbox, now, orphanKill, "orphan")
@@ -513,7 +505,8 @@ function* runPod(context: Context, uid: string, memory: Memory): Work {
       live(sandbox, now)
       if (instance.role === "init") {
         const { state } = instance
-        if (state._tag === "Running" && (instance.program.runs ?? []).length === 0) end(sandbox, instance, now, { code: 0 })
+        if (state._tag === "Running" && (instance.program.runs ?? []).length === 0)
+          end(sandbox, instance, now, { code: 0 })
         blocked = !(instance.state._tag === "Ended" && instance.state.terminated.exitCode === 0)
       }
     }
@@ -734,18 +727,20 @@ const beatKey = "heartbeat"
 const arrive = (memory: Memory, pod: Objects.Pod, node: string, now: number, options: Options): Sandbox => {
   const program = (container: string): Program =>
     memory.overrides.get(pod.metadata.uid) ?? options.programs?.(pod, container) ?? {}
-  const instance = (role: Instance["role"]) => (container: Objects.Container): Instance => ({
-    name: container.name,
-    image: container.image ?? "",
-    role: role === "init" && container.restartPolicy === "Always" ? "sidecar" : role,
-    program: role === "main" ? program(container.name) : (options.programs?.(pod, container.name) ?? {}),
-    state: { _tag: "Waiting", reason: "ContainerCreating" },
-    last: undefined,
-    restartCount: 0,
-    instances: 0,
-    written: 0,
-    termAt: undefined
-  })
+  const instance =
+    (role: Instance["role"]) =>
+    (container: Objects.Container): Instance => ({
+      name: container.name,
+      image: container.image ?? "",
+      role: role === "init" && container.restartPolicy === "Always" ? "sidecar" : role,
+      program: role === "main" ? program(container.name) : (options.programs?.(pod, container.name) ?? {}),
+      state: { _tag: "Waiting", reason: "ContainerCreating" },
+      last: undefined,
+      restartCount: 0,
+      instances: 0,
+      written: 0,
+      termAt: undefined
+    })
   memory.addresses++
   const sandbox: Sandbox = {
     uid: pod.metadata.uid,
@@ -755,10 +750,7 @@ const arrive = (memory: Memory, pod: Objects.Pod, node: string, now: number, opt
     spec: pod.spec,
     podIP: `10.244.${Math.floor(memory.addresses / 250) % 250}.${(memory.addresses % 250) + 1}`,
     arrived: now,
-    instances: [
-      ...(pod.spec.initContainers ?? []).map(instance("init")),
-      ...pod.spec.containers.map(instance("main"))
-    ],
+    instances: [...(pod.spec.initContainers ?? []).map(instance("init")), ...pod.spec.containers.map(instance("main"))],
     step: "new",
     stopping: undefined,
     stopped: false,
@@ -808,9 +800,7 @@ export interface Control {
   /** The machines. */
   readonly machines: () => ReadonlyArray<Machine>
   /** Container, restart count and node of a pod's container that writes to its log. */
-  readonly writer: (
-    pod: PodRef
-  ) =>
+  readonly writer: (pod: PodRef) =>
     | {
         readonly namespace: string
         readonly pod: string
@@ -1003,14 +993,15 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
     control,
     stage: {
       name: "kubelet",
-      latency: 20,
+      latency: 8,
       start: () => ({
         watches,
         reconcile: (context) => {
           if (context.key.startsWith(podPrefix)) {
             return runPod(context, context.key.slice(podPrefix.length), memory)
           }
-          if (context.key.startsWith(nodePrefix)) return runNode(context, context.key.slice(nodePrefix.length), memory, interval)
+          if (context.key.startsWith(nodePrefix))
+            return runNode(context, context.key.slice(nodePrefix.length), memory, interval)
           return beat(context, memory, interval)
         }
       })

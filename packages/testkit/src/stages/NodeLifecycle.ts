@@ -34,30 +34,27 @@ const otherConditions = ["MemoryPressure", "DiskPressure", "PIDPressure"]
 function* markUnknown(context: Context, node: Objects.Node): Generator<Act, void, Answer> {
   const at = Objects.time(context.now())
   const before = node.status?.conditions ?? []
-  const known = before.map(
-    (condition): Objects.Condition =>
-      condition.type === "Ready" || otherConditions.includes(condition.type)
-        ? {
-            ...condition,
-            status: "Unknown",
-            reason: "NodeStatusUnknown",
-            message: "Kubelet stopped posting node status.",
-            lastTransitionTime: at
-          }
-        : condition
+  const known = before.map((condition): Objects.Condition =>
+    condition.type === "Ready" || otherConditions.includes(condition.type)
+      ? {
+          ...condition,
+          status: "Unknown",
+          reason: "NodeStatusUnknown",
+          message: "Kubelet stopped posting node status.",
+          lastTransitionTime: at
+        }
+      : condition
   )
   const missing = ["Ready", ...otherConditions]
     .filter((type) => !before.some((condition) => condition.type === type))
-    .map(
-      (type): Objects.Condition => ({
-        type,
-        status: "Unknown",
-        lastHeartbeatTime: node.metadata.creationTimestamp ?? at,
-        lastTransitionTime: at,
-        reason: "NodeStatusNeverUpdated",
-        message: "Kubelet never posted node status."
-      })
-    )
+    .map((type): Objects.Condition => ({
+      type,
+      status: "Unknown",
+      lastHeartbeatTime: node.metadata.creationTimestamp ?? at,
+      lastTransitionTime: at,
+      reason: "NodeStatusNeverUpdated",
+      message: "Kubelet never posted node status."
+    }))
   yield* sendIf(Objects.patchStatus(Objects.nodes, node, { ...node.status, conditions: [...known, ...missing] }))
 }
 
@@ -228,7 +225,11 @@ export const stage: Stage = make()
 const evictionComponent = "taint-eviction-controller"
 
 /** When a pod has to go because of its node's NoExecute taints: epoch milliseconds, `undefined` for never. */
-const evictionTime = (pod: Objects.Pod, taints: ReadonlyMap<string, number>, node: Objects.Node): number | undefined => {
+const evictionTime = (
+  pod: Objects.Pod,
+  taints: ReadonlyMap<string, number>,
+  node: Objects.Node
+): number | undefined => {
   let due: number | undefined
   for (const taint of node.spec?.taints ?? []) {
     if (taint.effect !== "NoExecute") continue
@@ -310,7 +311,8 @@ const evictionWatches = (change: Change, view: View): Iterable<Wake> => {
   const { object } = change
   if (Objects.is(Objects.nodes, object)) {
     if (change.type === "DELETED") return []
-    const before = change.previous !== undefined && Objects.is(Objects.nodes, change.previous) ? change.previous : undefined
+    const before =
+      change.previous !== undefined && Objects.is(Objects.nodes, change.previous) ? change.previous : undefined
     const isNews = before === undefined || !Objects.same(noExecute(before), noExecute(object))
     return isNews ? [{ key: `${nodePrefix}${object.metadata.name}` }] : []
   }

@@ -447,12 +447,7 @@ export const leases = kind<Lease>("coordination.k8s.io", "v1", "leases", "Lease"
 export const jobs = kind<Job>("batch", "v1", "jobs", "Job")
 export const jobSets = kind<JobSet>("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 export const trainJobs = kind<TrainJob>("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
-export const trainingRuntimes = kind<Runtime>(
-  "trainer.kubeflow.org",
-  "v1alpha1",
-  "trainingruntimes",
-  "TrainingRuntime"
-)
+export const trainingRuntimes = kind<Runtime>("trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime")
 export const clusterTrainingRuntimes = kind<Runtime>(
   "trainer.kubeflow.org",
   "v1alpha1",
@@ -502,10 +497,8 @@ export const isTrue = (conditions: ReadonlyArray<Condition> | undefined, type: s
   conditions?.some((condition) => condition.type === type && condition.status === "True") ?? false
 
 /** A condition by type. */
-export const conditionOf = (
-  conditions: ReadonlyArray<Condition> | undefined,
-  type: string
-): Condition | undefined => conditions?.find((condition) => condition.type === type)
+export const conditionOf = (conditions: ReadonlyArray<Condition> | undefined, type: string): Condition | undefined =>
+  conditions?.find((condition) => condition.type === type)
 
 /** Sets a condition by type in its place, or appends it. `lastTransitionTime` of an unchanged status is kept. */
 export const withCondition = (
@@ -627,7 +620,12 @@ const refOf = (object: Raw): { readonly namespace: string | undefined; readonly 
 })
 
 /** POST of a new object. */
-export const create = (type: Kind, namespace: string | undefined, body: object, manager?: string): KubeRequest.KubeRequest =>
+export const create = (
+  type: Kind,
+  namespace: string | undefined,
+  body: object,
+  manager?: string
+): KubeRequest.KubeRequest =>
   KubeRequest.make("create", type, {
     namespace,
     body: { apiVersion: apiVersion(type), kind: type.kind, ...body },

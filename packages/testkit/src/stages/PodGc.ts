@@ -35,9 +35,7 @@ function* end(pod: Objects.Pod, condition: Objects.Condition | undefined): Work 
         ...pod.status,
         phase: "Failed",
         observedGeneration: pod.metadata.generation ?? 1,
-        ...(condition === undefined
-          ? {}
-          : { conditions: Objects.withCondition(pod.status?.conditions, condition) })
+        ...(condition === undefined ? {} : { conditions: Objects.withCondition(pod.status?.conditions, condition) })
       })
     )
   }

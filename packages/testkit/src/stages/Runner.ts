@@ -161,7 +161,10 @@ export const start = (
     let order = 0
 
     const enqueue = (entry: Entry, due: number, at: number): void => {
-      if (entry.queued !== undefined && (entry.queued.due < due || (entry.queued.due === due && entry.queued.order <= at))) {
+      if (
+        entry.queued !== undefined &&
+        (entry.queued.due < due || (entry.queued.due === due && entry.queued.order <= at))
+      ) {
         return
       }
       const item: Item = { due, order: at, sequence: sequence++, entry }
@@ -198,11 +201,7 @@ export const start = (
         entry.latest = seen
       }
       if (entry.work === undefined) enqueue(entry, due, at)
-      else if (
-        entry.next === undefined ||
-        due < entry.next.due ||
-        (due === entry.next.due && at < entry.next.order)
-      ) {
+      else if (entry.next === undefined || due < entry.next.due || (due === entry.next.due && at < entry.next.order)) {
         entry.next = { due, order: at }
       }
     }
@@ -297,7 +296,9 @@ export const start = (
           } satisfies NonNullable<Entry["work"]>)
         entry.work = current
         const result =
-          current.answer === undefined ? current.generator.next(undefined as never) : current.generator.next(current.answer)
+          current.answer === undefined
+            ? current.generator.next(undefined as never)
+            : current.generator.next(current.answer)
         if (result.done === true) {
           finish(entry, result.value ?? [], now)
           return Effect.void
@@ -348,9 +349,7 @@ export const start = (
         : Effect.raceFirst(signal.await, Effect.sleep(Math.max(due - clock.unsafeCurrentTimeMillis(), 0)))
     })
 
-    yield* Effect.forkScoped(
-      Stream.runForEachChunk(cluster.changes(state.version), () => signal.open)
-    )
+    yield* Effect.forkScoped(Stream.runForEachChunk(cluster.changes(state.version), () => signal.open))
     yield* drain
     yield* Effect.forkScoped(Effect.forever(Effect.zipRight(wait, drain)))
 

@@ -64,13 +64,18 @@ export const tolerates = (
       (each.operator === "Exists" || (each.value ?? "") === (taint.value ?? ""))
   )
 
-interface Usage {
+interface Place {
   readonly node: Objects.Node
+  /** What the node can give, as numbers; parsed once per change of the node. */
+  readonly room: ReadonlyMap<string, number>
+}
+
+interface Usage extends Place {
   readonly used: Amounts
 }
 
 interface Memory {
-  readonly nodes: Map<string, Objects.Node>
+  readonly nodes: Map<string, Place>
   readonly used: Map<string, Amounts>
   /** Pods bound to a node and not ended, by uid. */
   readonly placed: Map<string, { readonly node: string; readonly requests: ReadonlyMap<string, number> }>
@@ -79,7 +84,11 @@ interface Memory {
 
 type Refusal = { readonly text: string; readonly helpless: boolean }
 
-const refusal = (pod: Objects.Pod, { node, used }: Usage): Refusal | undefined => {
+const refusal = (
+  pod: Objects.Pod,
+  requests: ReadonlyMap<string, number>,
+  { node, room, used }: Usage
+): Refusal | undefined => {
   if (node.spec?.unschedulable === true) return { text: "node(s) were unschedulable", helpless: true }
   const taint = node.spec?.taints?.find(
     (each) => each.effect !== "PreferNoSchedule" && tolerates(pod.spec.tolerations, each) === undefined
@@ -89,12 +98,11 @@ const refusal = (pod: Objects.Pod, { node, used }: Usage): Refusal | undefined =
   if (Object.entries(pod.spec.nodeSelector ?? {}).some(([key, value]) => labels[key] !== value)) {
     return { text: "node(s) didn't match Pod's node affinity/selector", helpless: true }
   }
-  const allocatable = node.status?.allocatable
-  for (const [name, amount] of requestsOf(pod)) {
-    const has = allocatable?.[name]
+  for (const [name, amount] of requests) {
+    const has = room.get(name)
     // a node without figures has room for cpu, memory and pods, but no devices
     if (has === undefined && !name.includes("/")) continue
-    const total = has === undefined ? 0 : quantity(has)
+    const total = has ?? 0
     if ((used.get(name) ?? 0) + amount > total) {
       return { text: name === "pods" ? "Too many pods" : `Insufficient ${name}`, helpless: amount > total }
     }
@@ -149,9 +157,10 @@ function* reconcile(context: Context, memory: Memory): Work {
   }
   let best: Usage | undefined
   const refusals: Array<Refusal> = []
-  for (const node of memory.nodes.values()) {
-    const usage: Usage = { node, used: memory.used.get(node.metadata.name) ?? new Map() }
-    const refused = refusal(pod, usage)
+  const requests = requestsOf(pod)
+  for (const place of memory.nodes.values()) {
+    const usage: Usage = { ...place, used: memory.used.get(place.node.metadata.name) ?? new Map() }
+    const refused = refusal(pod, requests, usage)
     if (refused !== undefined) refusals.push(refused)
     else if (best === undefined || (usage.used.get("pods") ?? 0) < (best.used.get("pods") ?? 0)) best = usage
   }
@@ -219,15 +228,23 @@ const watches = (change: Change, memory: Memory): Iterable<Wake> => {
     if (change.type !== "DELETED" && object.spec.nodeName === undefined) {
       const gates = (pod: Objects.Pod): number => pod.spec.schedulingGates?.length ?? 0
       const ungated =
-        change.previous !== undefined && Objects.is(Objects.pods, change.previous) && gates(change.previous) > gates(object)
+        change.previous !== undefined &&
+        Objects.is(Objects.pods, change.previous) &&
+        gates(change.previous) > gates(object)
       if (change.type === "ADDED" || ungated) return [{ key: Objects.keyOf(object) }]
     }
     return freed ? retry() : []
   }
   if (Objects.is(Objects.nodes, object)) {
     if (change.type === "DELETED") memory.nodes.delete(object.metadata.name)
-    else memory.nodes.set(object.metadata.name, object)
-    const before = change.previous !== undefined && Objects.is(Objects.nodes, change.previous) ? change.previous : undefined
+    else {
+      const room = Object.entries(object.status?.allocatable ?? {}).map(
+        ([name, amount]) => [name, quantity(amount)] as const
+      )
+      memory.nodes.set(object.metadata.name, { node: object, room: new Map(room) })
+    }
+    const before =
+      change.previous !== undefined && Objects.is(Objects.nodes, change.previous) ? change.previous : undefined
     const isNews =
       before === undefined ||
       !Objects.same(before.spec, object.spec) ||

@@ -53,13 +53,7 @@ export const hex = (text: string): string => {
       b = a
       a = next
     }
-    state = [
-      (state[0] + a) | 0,
-      (state[1] + b) | 0,
-      (state[2] + c) | 0,
-      (state[3] + d) | 0,
-      (state[4] + e) | 0
-    ]
+    state = [(state[0] + a) | 0, (state[1] + b) | 0, (state[2] + c) | 0, (state[3] + d) | 0, (state[4] + e) | 0]
   }
   return state.map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("")
 }

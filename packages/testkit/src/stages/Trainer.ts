@@ -138,7 +138,9 @@ function* applyJobSet(
   // what the API server and the webhook filled in stays where the Trainer says nothing
   const spec = withDefaults(existing.spec, wanted.spec)
   if (Objects.same(existing.spec, spec)) return Either.right(undefined)
-  const answer = yield* send(Objects.patch(Objects.jobSets, existing, { spec: Objects.mergePatch(existing.spec, spec) }, { manager }))
+  const answer = yield* send(
+    Objects.patch(Objects.jobSets, existing, { spec: Objects.mergePatch(existing.spec, spec) }, { manager })
+  )
   return Either.isLeft(answer) ? Either.left(messageOf(answer)) : Either.right(undefined)
 }
 
@@ -176,11 +178,7 @@ const withDefaults = (existing: Objects.JobSetSpec, target: Objects.JobSetSpec):
   })
 })
 
-function* objects(
-  context: Context,
-  trainJob: Objects.TrainJob,
-  memory: Memory
-): Generator<Act, Outcome<void>, Answer> {
+function* objects(context: Context, trainJob: Objects.TrainJob, memory: Memory): Generator<Act, Outcome<void>, Answer> {
   const runtime = yield* snapshot(context, trainJob, memory)
   if (Either.isLeft(runtime)) return Either.left(runtime.left)
   if (runtime.right.spec.mlPolicy?.mpi !== undefined) {
@@ -227,8 +225,7 @@ const copied: ReadonlyArray<readonly [string, string]> = [
 function* reconcile(context: Context, options: Options, memory: Memory): Work {
   const { name, namespace } = Objects.splitKey(context.key)
   const live = context.view.get(Objects.trainJobs, namespace, name)
-  const cached =
-    options.cache === "lagging" ? context.seen.get(Objects.trainJobs, namespace, name) : live
+  const cached = options.cache === "lagging" ? context.seen.get(Objects.trainJobs, namespace, name) : live
   if (live === undefined || cached === undefined || cached.metadata.uid !== live.metadata.uid) return
   if (cached.spec.managedBy === "kueue.x-k8s.io/multikueue") return
 
@@ -288,7 +285,8 @@ function* reconcile(context: Context, options: Options, memory: Memory): Work {
   const isOver = Objects.isTrue(conditions, "Complete") || Objects.isTrue(conditions, "Failed")
   if (deadline !== undefined && !isOver && trainJob.spec.suspend !== true) {
     const resumed = Objects.conditionOf(conditions, "Suspended")
-    const from = (resumed?.status === "False" ? resumed.lastTransitionTime : undefined) ?? trainJob.metadata.creationTimestamp
+    const from =
+      (resumed?.status === "False" ? resumed.lastTransitionTime : undefined) ?? trainJob.metadata.creationTimestamp
     const left = Objects.parseTime(from ?? at) + deadline * 1000 - now
     if (left > 0) {
       wakes.push({ key: context.key, wait: left })
@@ -351,7 +349,8 @@ const watches = (change: Change): Iterable<Wake> => {
     return []
   }
   // an object that loses its owner wakes it too
-  const owner = Objects.controllerOf(object) ?? (change.previous === undefined ? undefined : Objects.controllerOf(change.previous))
+  const owner =
+    Objects.controllerOf(object) ?? (change.previous === undefined ? undefined : Objects.controllerOf(change.previous))
   if (owner?.kind !== "TrainJob") return []
   const key = `${object.metadata.namespace ?? ""}/${owner.name}`
   return [change.type === "DELETED" ? { key, latency: deletionLatency } : { key }]

@@ -46,9 +46,7 @@ export const strategic = (base: unknown, patch: unknown, field = ""): unknown =>
     const result: Array<unknown> = [...(base as ReadonlyArray<unknown>)]
     const added: Array<unknown> = []
     for (const item of patch as ReadonlyArray<unknown>) {
-      const at = isRecord(item)
-        ? result.findIndex((existing) => isRecord(existing) && existing[key] === item[key])
-        : -1
+      const at = isRecord(item) ? result.findIndex((existing) => isRecord(existing) && existing[key] === item[key]) : -1
       // new items come first
       if (at < 0) added.push(item)
       else result[at] = strategic(result[at], item)
@@ -119,9 +117,7 @@ const mpiWorkers = ({ mpi, numNodes }: Sizes): number =>
 /** The nodes that a TrainJob asks for. */
 export const numNodesOf = (trainJob: Objects.TrainJob, runtime: Objects.Runtime): number => {
   const trainer = runtime.spec.template.spec.replicatedJobs.find((each) => stepOf(each) === "trainer")
-  return (
-    trainJob.spec.trainer?.numNodes ?? runtime.spec.mlPolicy?.numNodes ?? trainer?.template.spec.parallelism ?? 1
-  )
+  return trainJob.spec.trainer?.numNodes ?? runtime.spec.mlPolicy?.numNodes ?? trainer?.template.spec.parallelism ?? 1
 }
 
 /** The content of the MPI hostfile. */
@@ -305,8 +301,7 @@ const initializerJob = (
   replicatedJob: Objects.ReplicatedJob,
   step: string
 ): Objects.ReplicatedJob => {
-  const source =
-    step === "dataset-initializer" ? trainJob.spec.initializer?.dataset : trainJob.spec.initializer?.model
+  const source = step === "dataset-initializer" ? trainJob.spec.initializer?.dataset : trainJob.spec.initializer?.model
   if (source === undefined) return replicatedJob
   return withContainer(replicatedJob, step, (container) => ({
     ...container,
@@ -335,11 +330,28 @@ const inOrderOf = (
   return [...jobs.filter((job) => !names.includes(job.name)), ...known]
 }
 
+/** The Trainer writes `resources` of every container, empty or not. */
+const withResources = (job: Objects.ReplicatedJob): Objects.ReplicatedJob => {
+  const pod: Partial<Objects.PodTemplate> | undefined = templateSpec(job)?.template
+  if (pod?.spec?.containers === undefined) return job
+  const { containers } = pod.spec
+  return {
+    ...job,
+    template: {
+      ...job.template,
+      spec: {
+        ...job.template.spec,
+        template: {
+          ...pod,
+          spec: { ...pod.spec, containers: containers.map((each) => ({ ...each, resources: each.resources ?? {} })) }
+        }
+      }
+    }
+  }
+}
+
 /** The runtime's JobSet template with the runtimePatches applied in order. */
-const patched = (
-  trainJob: Objects.TrainJob,
-  runtime: Objects.Runtime
-): Objects.Runtime["spec"]["template"] => {
+const patched = (trainJob: Objects.TrainJob, runtime: Objects.Runtime): Objects.Runtime["spec"]["template"] => {
   let { spec } = runtime.spec.template
   let labels = runtime.spec.template.metadata?.labels
   let annotations = runtime.spec.template.metadata?.annotations
@@ -396,7 +408,7 @@ export const jobSet = (
       job = withCount(job, templateSpec(job)?.parallelism ?? 1)
       if (step !== undefined) job = initializerJob(trainJob, job, step)
     }
-    return policy?.mpi === undefined ? job : mpiJob(trainJob, policy.mpi, job)
+    return withResources(policy?.mpi === undefined ? job : mpiJob(trainJob, policy.mpi, job))
   })
   return {
     metadata: {

@@ -112,13 +112,7 @@ const conditionsMap = (value: Json, drop: ReadonlySet<string>): Json =>
         Object.fromEntries(
           Object.entries(condition).filter(
             ([key]) =>
-              ![
-                "type",
-                "lastTransitionTime",
-                "lastProbeTime",
-                "lastHeartbeatTime",
-                "observedGeneration"
-              ].includes(key)
+              !["type", "lastTransitionTime", "lastProbeTime", "lastHeartbeatTime", "observedGeneration"].includes(key)
           )
         )
       ])
@@ -129,24 +123,36 @@ const podStatus = (status: Obj): Json => ({
   reason: status["reason"],
   conditions: Object.fromEntries(
     Object.entries(
-      obj(conditionsMap(status["conditions"], new Set(["PodReadyToStartContainers", "Initialized", "ContainersReady", ...(status["phase"] === "Pending" ? ["Ready"] : [])])))
+      obj(
+        conditionsMap(
+          status["conditions"],
+          new Set([
+            "PodReadyToStartContainers",
+            "Initialized",
+            "ContainersReady",
+            ...(status["phase"] === "Pending" ? ["Ready"] : [])
+          ])
+        )
+      )
     ).map(([type, condition]) => [
       type,
       // messages of readiness differ between the recorder's kubelet and a real one
       type === "Ready" ? { status: at(condition, "status"), reason: at(condition, "reason") } : condition
     ])
   ),
-  containers: arr(status["containerStatuses"]).map((container) => ({
-    name: at(container, "name"),
-    state: Object.fromEntries(
-      Object.entries(obj(at(container, "state"))).map(([state, value]) => [
-        state,
-        { exitCode: at(value, "exitCode"), reason: at(value, "reason") }
-      ])
-    ),
-    restartCount: at(container, "restartCount"),
-    ready: at(container, "ready")
-  }))
+  containers: arr(status["containerStatuses"])
+    .filter((container) => at(container, "state", "waiting", "reason") !== "ContainerCreating")
+    .map((container) => ({
+      name: at(container, "name"),
+      state: Object.fromEntries(
+        Object.entries(obj(at(container, "state"))).map(([state, value]) => [
+          state,
+          { exitCode: at(value, "exitCode"), reason: at(value, "reason") }
+        ])
+      ),
+      restartCount: at(container, "restartCount"),
+      ready: at(container, "ready")
+    }))
 })
 
 const withoutTimes = (value: Json): Json => {
@@ -177,9 +183,7 @@ const uidLabels = [
 ]
 
 const labelsOf = (labels: Json): Json =>
-  Object.fromEntries(
-    Object.entries(obj(labels)).map(([key, value]) => [key, uidLabels.includes(key) ? "U" : value])
-  )
+  Object.fromEntries(Object.entries(obj(labels)).map(([key, value]) => [key, uidLabels.includes(key) ? "U" : value]))
 
 const metadata = (object: Obj, names: Names): Json => {
   const meta = obj(object["metadata"])
@@ -191,7 +195,9 @@ const metadata = (object: Obj, names: Names): Json => {
         ? {}
         : labelsOf(
             Object.fromEntries(
-              Object.entries(obj(meta["annotations"])).filter(([key]) => key !== "kubectl.kubernetes.io/last-applied-configuration")
+              Object.entries(obj(meta["annotations"])).filter(
+                ([key]) => key !== "kubectl.kubernetes.io/last-applied-configuration"
+              )
             )
           ),
     owners: arr(meta["ownerReferences"]).map((owner) => ({
@@ -248,7 +254,11 @@ export const normal = (object: Obj, names: Names): Json => {
           spec: withoutTimes({
             ...obj(object["spec"]),
             selector: undefined,
-            template: { ...obj(at(object, "spec", "template")), metadata: undefined, spec: podSpec(obj(at(object, "spec", "template", "spec"))) }
+            template: {
+              ...obj(at(object, "spec", "template")),
+              metadata: undefined,
+              spec: podSpec(obj(at(object, "spec", "template", "spec")))
+            }
           }),
           templateLabels: labelsOf(at(object, "spec", "template", "metadata", "labels")),
           templateAnnotations: labelsOf(at(object, "spec", "template", "metadata", "annotations")),
@@ -271,7 +281,9 @@ export const normal = (object: Obj, names: Names): Json => {
       }
       case "Node":
         return {
-          taints: arr(at(object, "spec", "taints")).map((taint) => `${str(at(taint, "key"))}:${str(at(taint, "effect"))}`),
+          taints: arr(at(object, "spec", "taints")).map(
+            (taint) => `${str(at(taint, "key"))}:${str(at(taint, "effect"))}`
+          ),
           ready: arr(at(object, "status", "conditions"))
             .map(obj)
             .filter((condition) => condition["type"] === "Ready")
@@ -301,7 +313,8 @@ export const coarse = (state: string): string => {
   const status = value["status"]
   const kept = isObj(status) ? Object.fromEntries(Object.entries(status).filter(([key]) => !counters.has(key))) : {}
   const hasNone =
-    Object.keys(kept).length === 0 || (Object.keys(kept).length === 1 && Object.keys(obj(kept["conditions"])).length === 0)
+    Object.keys(kept).length === 0 ||
+    (Object.keys(kept).length === 1 && Object.keys(obj(kept["conditions"])).length === 0)
   return `${deleted ? "DELETED " : ""}${JSON.stringify({ ...value, status: hasNone ? undefined : kept })}`
 }
 
@@ -353,7 +366,10 @@ export const eventLines = (
     if (object["kind"] !== "Event" || type === "DELETED") continue
     const involved = obj(object["involvedObject"])
     const line = names.text(
-      `${str(involved["kind"])}/${str(involved["name"])} ${str(object["type"])} ${str(object["reason"])}: ${str(object["message"])}`.slice(0, 300)
+      `${str(involved["kind"])}/${str(involved["name"])} ${str(object["type"])} ${str(object["reason"])}: ${str(object["message"])}`.slice(
+        0,
+        300
+      )
     )
     // which of several equal nodes is chosen is the scheduler's secret
     last.set(str(at(object, "metadata", "name")), line.replace(/(Successfully assigned \S+ to) \S+$/, "$1 a node"))

@@ -192,7 +192,7 @@ export const replay = (
         }
       }
       if (/machine stops/.test(step.do)) yield* cluster.loseNode("gpu-a")
-      const applied = /fieldManager|apply/.test(url.search) && method === "PATCH" && /apply/.test(step.do)
+      const applied = method === "PATCH" && url.search.includes("fieldManager")
       const value = KubeRequest.fromHttp({
         method,
         path: url.pathname,
@@ -209,7 +209,8 @@ export const replay = (
         answers.push(`${step.do}: recorded ${expected}, ours ${code} ${message}`)
       } else if (expected >= 400) {
         const words = String(Recording.at(step.answer, "message") ?? "")
-        if (words !== "" && anonymous(words) !== anonymous(message)) answers.push(`${step.do}: recorded "${words}", ours "${message}"`)
+        if (words !== "" && anonymous(words) !== anonymous(message))
+          answers.push(`${step.do}: recorded "${words}", ours "${message}"`)
       }
     }
     const end = Math.ceil((recording.events.at(-1)?.at ?? 0) * 1000) + 1500
@@ -244,7 +245,6 @@ export const replay = (
         same++
       } else if (
         ends &&
-        states.includes(history.states.at(-1) ?? "") &&
         isSubsequence(distinct(history.states.map(Recording.coarse)), distinct(states.map(Recording.coarse))) < 0
       ) {
         coalesced.push(id)
@@ -267,4 +267,3 @@ export const replay = (
       }
     }
   })
-

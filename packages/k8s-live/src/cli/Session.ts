@@ -1,0 +1,126 @@
+/**
+ * What every command needs: where text goes, files named on the command line, and the adapter of the cluster.
+ *
+ * @module
+ */
+import * as Adapter from "@dispatch-kubeflow/core/Adapter"
+import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
+import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
+import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import * as KeyValueStore from "@effect/platform/KeyValueStore"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
+import { Context, Data, Effect, Layer } from "effect"
+import { parseAllDocuments } from "yaml"
+import * as KubeApiLive from "../KubeApiLive.js"
+import * as KubeConfig from "../KubeConfig.js"
+import type * as Invocation from "./Invocation.js"
+import type * as Render from "./Render.js"
+
+/** Where text goes and comes from. `out` waits until the reader has taken it, so that a slow pipe slows the source. */
+export interface Stdio {
+  readonly out: (data: string | Uint8Array) => Effect.Effect<void>
+  readonly err: (text: string) => Effect.Effect<void>
+  /** Shows what is going on in place of what was shown before; `undefined` wipes it. For terminals, else nothing. */
+  readonly progress: (text: string | undefined) => Effect.Effect<void>
+  readonly readFile: (path: string) => Effect.Effect<string, { readonly message: string }>
+  readonly look: Render.Look
+}
+
+/** The standard streams of this invocation. */
+export class Terminal extends Context.Tag("@dispatch-kubeflow/k8s-live/cli/Terminal")<Terminal, Stdio>() {}
+
+/** A file named on the command line cannot be used, or does not fit the rest of it. */
+export class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
+
+/** One JSON document on a line of its own. */
+export const json = (value: unknown): string => `${JSON.stringify(value)}\n`
+
+/** Prints an answer for machines or for people. */
+export const print = (
+  { json: machine }: Invocation.Common,
+  value: unknown,
+  text: (look: Render.Look) => string
+): Effect.Effect<void, never, Terminal> =>
+  Effect.flatMap(Terminal, ({ out, look }) => out(machine ? json(value) : `${text(look)}\n`))
+
+const evidenceStore = (folder: string | undefined) =>
+  folder === undefined
+    ? EvidenceStore.layerMemory()
+    : EvidenceStore.layerKeyValueStore().pipe(
+        Layer.provide(KeyValueStore.layerFileSystem(folder)),
+        Layer.provide(Layer.merge(NodeFileSystem.layer, NodePath.layer)),
+        Layer.catchAll((error) =>
+          Layer.fail(new UsageError({ message: `--evidence ${folder} cannot be used: ${error.message}` }))
+        )
+      )
+
+/** What a command decides beside the common options. */
+export interface Choices {
+  readonly holdProbe?: AdapterConfig.AdapterConfig["holdProbe"]
+  /** The namespace that a file on the command line names. */
+  readonly namespace?: string | undefined
+}
+
+const configOf = (
+  common: Invocation.Common,
+  namespace: string,
+  { holdProbe = "dry-run" }: Choices
+): AdapterConfig.AdapterConfig =>
+  AdapterConfig.make({
+    namespace,
+    access: common.readOnly ? "read-only" : "read-write",
+    kueue: common.kueue,
+    inPlaceRestarts: common.acceptInPlaceRestarts ? "accept" : "refuse",
+    holdProbe
+  })
+
+/** The adapter of an invocation, and the namespace it is for. */
+export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Common, choices: Choices = {}) {
+  if (common.namespace !== undefined && choices.namespace !== undefined && common.namespace !== choices.namespace) {
+    return yield* new UsageError({
+      message: `--namespace ${common.namespace} is not the namespace of the TrainJob, "${choices.namespace}"`
+    })
+  }
+  const paths = common.kubeconfig
+  const live = yield* Layer.build(
+    KubeApiLive.layer({
+      ...(paths === undefined ? {} : { source: KubeConfig.Source.Files({ paths: [paths] }) }),
+      context: common.context,
+      namespace: common.namespace ?? choices.namespace
+    })
+  )
+  const api = Context.get(live, KubeApi.KubeApi)
+  const namespace = Context.get(live, KubeConfig.KubeConfig).namespace ?? "default"
+  const store = yield* Layer.build(evidenceStore(common.evidence))
+  const adapter = yield* Adapter.make(configOf(common, namespace, choices)).pipe(
+    Effect.provideService(KubeApi.KubeApi, api),
+    Effect.provide(store)
+  )
+  return { adapter, api, namespace }
+})
+
+/** A connected adapter with its API and namespace. */
+export type Connected = Effect.Effect.Success<ReturnType<typeof connect>>
+
+/** The YAML or JSON documents of a file, e.g. `the policy`; `-` is standard input. */
+export const readDocuments = (what: string, path: string) =>
+  Effect.gen(function* () {
+    const { readFile } = yield* Terminal
+    const text = yield* Effect.mapError(
+      readFile(path),
+      ({ message }) => new UsageError({ message: `${what} ${path} cannot be read: ${message}` })
+    )
+    return yield* Effect.try({
+      try: (): ReadonlyArray<unknown> =>
+        parseAllDocuments(text).map((document) => {
+          const [error] = document.errors
+          if (error !== undefined) throw error
+          return document.toJS()
+        }),
+      catch: (cause) =>
+        new UsageError({
+          message: `${what} ${path} is neither YAML nor JSON: ${cause instanceof Error ? cause.message : String(cause)}`
+        })
+    })
+  })
