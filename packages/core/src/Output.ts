@@ -76,7 +76,7 @@ export type OutputEvent =
       readonly before: string | undefined
     }
   /** The container was restarted in its pod; what follows is the new one's output from its start. */
-  | { readonly _tag: "Restarted"; readonly containerID: string; readonly restartCount: number }
+  | { readonly _tag: "Restarted"; readonly containerID: string | undefined; readonly restartCount: number }
   | End
 
 /** The last event of a stream that does not fail. */
@@ -222,8 +222,6 @@ const why = (state: RankZero.ContainerState): string =>
   "reason" in state && state.reason !== "" ? state.reason : "no reason given"
 
 const gone: Option.Option<never> = Option.none()
-
-const sameInstance = (a: RankZero.Instance, b: RankZero.Instance): boolean => a.containerID === b.containerID
 
 /** Builds the output programs over the `KubeApi` of the context. */
 export const make = (
@@ -400,7 +398,7 @@ export const make = (
         const state = now.pod === undefined ? undefined : RankZero.containerState(now.pod)
         if (state === undefined || state._tag === "Waiting") return false
         if (current === undefined || state.instance === undefined) return state._tag === "Ended"
-        return state._tag === "Ended" || !sameInstance(state.instance, current)
+        return state._tag === "Ended" || !RankZero.sameInstance(state.instance, current)
       }
 
       /** The pod as the API server has it now; none when it, or the pod under its name, is another. */
@@ -422,7 +420,11 @@ export const make = (
           const pod = yield* inspect
           if (Option.isNone(pod) || current === undefined) return false
           const state = RankZero.containerState(pod.value)
-          if (state._tag !== "Waiting" && state.instance !== undefined && !sameInstance(state.instance, current)) {
+          if (
+            state._tag !== "Waiting" &&
+            state.instance !== undefined &&
+            !RankZero.sameInstance(state.instance, current)
+          ) {
             return true
           }
           if (pod.value.spec?.restartPolicy === "Never" || patience === 0) return false
@@ -725,7 +727,7 @@ export const make = (
             const state = RankZero.containerState(it.pod)
             if (state._tag === "Waiting") return false
             const other =
-              state.instance !== undefined && (before === undefined || !sameInstance(state.instance, before))
+              state.instance !== undefined && (before === undefined || !RankZero.sameInstance(state.instance, before))
             return other || (state._tag === "Ended" && !state.mayRestart)
           })
           if (now.failure !== undefined) return yield* fromKube(now.failure)
@@ -796,7 +798,7 @@ export const make = (
             return yield* noLog(target, `container "${Trainer.trainerContainer}" never started: ${why(state)}`)
           }
           current ??= state.instance
-          const same = sameInstance(state.instance, current)
+          const same = RankZero.sameInstance(state.instance, current)
           const startedAt = state.instance.startedAt?.slice(0, 19) ?? ""
           if (!same && startedAt !== "" && (reader.first() ?? "") >= startedAt) {
             // The status was behind: what was read is this instance's log already
@@ -827,7 +829,11 @@ export const make = (
             const next = yield* nextInstance(current)
             if (Option.isNone(next)) return yield* end("deleted", state.exitCode, state.reason)
             const after = RankZero.containerState(next.value)
-            if (after._tag === "Waiting" || after.instance === undefined || sameInstance(after.instance, current)) {
+            if (
+              after._tag === "Waiting" ||
+              after.instance === undefined ||
+              RankZero.sameInstance(after.instance, current)
+            ) {
               return yield* end("terminated", state.exitCode, state.reason)
             }
             yield* moveTo(after.instance)
@@ -862,7 +868,7 @@ export const make = (
           if (Option.isNone(after)) return yield* finishDeleted(ending._tag === "Closed")
           // Ended, restarted: the next round deals with it at once. Still running: the connection was cut
           const now = RankZero.containerState(after.value)
-          const goesOn = now._tag === "Running" && sameInstance(now.instance, current)
+          const goesOn = now._tag === "Running" && RankZero.sameInstance(now.instance, current)
           if (goesOn && ending._tag !== "Left") {
             const pause = yield* delay(failures, wish)
             yield* Effect.race(Effect.sleep(pause), Effect.asVoid(seen(isOver)))

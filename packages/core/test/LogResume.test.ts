@@ -238,6 +238,13 @@ describe("LogResume", () => {
     ])
   })
 
+  it("only the line delivered last proves that nothing is missing", () => {
+    const reader = LogResume.make()
+    once(reader, answer([line(1e9, "a"), line(2e9, "b")], {}), false)
+    const pieces = once(reader, answer([line(1e9, "a"), line(3e9, "c")], {}), false)
+    expect(pieces.map(({ _tag }) => _tag)).toEqual(["Discontinuity", "Bytes"])
+  })
+
   it("an empty answer right after a rotation is not the end, but a last one leaves it open what is missing", () => {
     const reader = LogResume.make()
     once(reader, answer([line(1e9, "a")], {}), false)

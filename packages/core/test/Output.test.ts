@@ -495,6 +495,20 @@ describe("Output, follow", () => {
     })
   )
 
+  it.effect("a last read that is cut in order is found out by the log's last record, and repeated", () =>
+    Effect.gen(function* () {
+      const world = yield* running(containers.terminated(0))
+      yield* world.append("containerd://1", "one", "two", "three")
+      world.intercept = (_, n) => {
+        const [line] = world.file("containerd://1").lines
+        return n === 1 ? Stream.make(encoder.encode(`${line?.stamp} on`)) : undefined
+      }
+      const { events } = yield* readAll(world, { follow: true })
+      expect(text(events)).toBe("one\ntwo\nthree\n")
+      expect(others(events).map(({ _tag }) => _tag)).toEqual(["End"])
+    })
+  )
+
   it.effect("O27: the fsnotify sentence is a broken follow: polled instead, no repetition", () =>
     Effect.gen(function* () {
       const world = yield* running()

@@ -195,6 +195,27 @@ describe("RankZero", () => {
       ).toBe("Running")
     })
 
+    it("a kubelet that names no container id: instances are told apart by the restart count", () => {
+      const running = (restartCount: number, containerID?: string) =>
+        state({
+          phase: "Running",
+          containerStatuses: [
+            {
+              name: "node",
+              restartCount,
+              state: { running: { startedAt: at(3) } },
+              ...(containerID === undefined ? {} : { containerID })
+            }
+          ]
+        })
+      const [a, b, c] = [running(0), running(1), running(0, "containerd://1")]
+      expect([a._tag, b._tag, c._tag]).toEqual(["Running", "Running", "Running"])
+      if (a._tag === "Running" && b._tag === "Running" && c._tag === "Running") {
+        expect(RankZero.sameInstance(a.instance, b.instance)).toBe(false)
+        expect(RankZero.sameInstance(a.instance, c.instance)).toBe(true)
+      }
+    })
+
     it("the phase lags: a terminated container of a pod that is still Running has ended", () => {
       expect(state({ phase: "Running", containerStatuses: [{ name: "node", state: terminated(17) }] })).toEqual({
         _tag: "Ended",

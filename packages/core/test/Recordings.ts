@@ -62,14 +62,18 @@ export const replayFile = (path: string, without: ReadonlyArray<string> = []): R
   const evidence = new Map<string, Evidence.Evidence>()
   const last = new Map<string, Update.Update>()
   const told: Array<Told> = []
+  let start: number | undefined
   for (const event of events) {
     const object = event.object ?? merged(objects.get(`${event.kind} ${event.name}`), event.patch)
     const { kind, metadata } = fields(object)
     objects.set(`${String(kind)} ${String(fields(metadata)["name"])}`, object)
     if (!isKind(kind) || without.includes(kind)) continue
     const decoded = Either.getOrThrow<unknown, unknown>(decoders[kind](object)) as never
-    // The clock of the recording's objects
-    const at = Math.round((Evidence.millis("2026-11-29T16:00:00Z") ?? 0) + event.at * 1000)
+    // The recording counts seconds from its start; the observer's clock is the cluster's
+    const created = Evidence.millis(String(fields(metadata)["creationTimestamp"]))
+    start ??=
+      event.type === "ADDED" && kind === "TrainJob" && created !== undefined ? created - event.at * 1000 : undefined
+    const at = Math.round((start ?? 0) + event.at * 1000)
     const fold = (name: string, observation: Evidence.Observation): void => {
       const known = evidence.get(name) ?? Evidence.empty("recorded", name)
       const next = Evidence.fold(known, observation)
@@ -103,7 +107,4 @@ export const replayFile = (path: string, without: ReadonlyArray<string> = []): R
 
 /** The recordings of the Trainer that the in-memory cluster is tested with. */
 export const replay = (name: string, without: ReadonlyArray<string> = []): Replayed =>
-  replayFile(
-    url.fileURLToPath(new URL(`../../testkit/test/recordings/trainer/${name}.json`, import.meta.url)),
-    without
-  )
+  replayFile(url.fileURLToPath(new URL(`../../testkit/test/recordings/trainer/${name}.json`, import.meta.url)), without)

@@ -130,8 +130,7 @@ const frames = (
       Chunk.Chunk<WatchFrame>,
       Chunk.Chunk<Uint8Array>,
       KubeError.KubeError,
-      KubeError.KubeError,
-      void
+      KubeError.KubeError
     > = Channel.readWithCause({
       onInput: (pieces: Chunk.Chunk<Uint8Array>) => {
         const { values, garbled } = splitter.push(pieces)

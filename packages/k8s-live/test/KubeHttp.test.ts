@@ -4,9 +4,12 @@ import { connect, type Socket } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { TLSSocket } from "node:tls"
+import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
+import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import * as KubeHttp from "@dispatch-kubeflow/k8s-live/KubeHttp"
+import { HttpClientRequest } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Stream, Tracer } from "effect"
+import { Context, Effect, Fiber, Layer, Stream, Tracer } from "effect"
 import { inspect } from "node:util"
 import * as servers from "./servers.js"
 
@@ -288,6 +291,30 @@ describe("no answer", () => {
     Effect.gen(function* () {
       const server = yield* servers.tcp((socket) => socket.on("data", () => socket.destroy()))
       assert.strictEqual((yield* failing(servers.kubeconfig(server.url))).phase, "stream")
+    })
+  )
+
+  it.scopedLive("a body that broke before anyone reads it is broken, not empty", () =>
+    Effect.gen(function* () {
+      const server = yield* servers.tcp((socket) =>
+        socket.on("data", () => {
+          socket.write("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n")
+          setTimeout(() => socket.destroy(), 10)
+        })
+      )
+      const source = KubeConfig.Source.Value({ value: servers.kubeconfig(server.url) })
+      const context = yield* Layer.build(KubeApiLive.layerKubeConfig({ source }))
+      const http = yield* KubeHttp.make(Context.get(context, KubeConfig.KubeConfig))
+      for (const read of [
+        (answer: KubeHttp.Answer) => Stream.runDrain(answer.stream),
+        (answer: KubeHttp.Answer) => Effect.asVoid(answer.text)
+      ]) {
+        const answer = yield* http.send("bytes", HttpClientRequest.get("/x"))
+        yield* servers.until(() => server.sockets.size === 0)
+        yield* Effect.promise(() => new Promise<void>((resolve) => setTimeout(resolve, 20)))
+        const error = yield* Effect.flip(read(answer))
+        assert.strictEqual(error.phase, "stream")
+      }
     })
   )
 

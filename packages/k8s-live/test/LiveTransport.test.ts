@@ -28,8 +28,10 @@ describe("call", () => {
         let headers: Record<string, unknown> = {}
         const server = yield* servers.http((request, response) => {
           headers = request.headers
-          void servers.readBody(request).then((body) => {
-            seen = body
+          const chunks: Array<Buffer> = []
+          request.on("data", (chunk: Buffer) => chunks.push(chunk))
+          request.on("end", () => {
+            seen = Buffer.concat(chunks).toString("utf8")
             servers.json(
               response,
               201,
@@ -439,7 +441,7 @@ describe("watch", () => {
             async (raw, cuts) => {
               const events = raw.map((value) => JSON.parse(JSON.stringify(value)) as object)
               const bytes = Buffer.from(events.map(line).join(""), "utf8")
-              const points = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b)
+              const points = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].toSorted((a, b) => a - b)
               handler = (response) => {
                 watchHead(response)
                 let from = 0

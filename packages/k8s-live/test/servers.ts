@@ -1,6 +1,6 @@
 /** Small scripted servers and the layers over them. */
 import { readFileSync } from "node:fs"
-import { createServer as createHttp, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http"
+import { createServer as createHttp, type RequestListener, type ServerResponse } from "node:http"
 import { createServer as createHttps, type ServerOptions } from "node:https"
 import { type AddressInfo, createServer as createNet, type Server, type Socket } from "node:net"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
@@ -165,15 +165,6 @@ export const podLog = KubeRequest.make("get", pods, {
   subresource: "log",
   query: { container: "node", follow: "true" }
 })
-
-/** Reads a request's whole body. */
-export const readBody = (request: IncomingMessage): Promise<string> =>
-  new Promise((resolve, reject) => {
-    const chunks: Array<Buffer> = []
-    request.on("data", (chunk: Buffer) => chunks.push(chunk))
-    request.on("end", () => resolve(Buffer.concat(chunks).toString("utf8")))
-    request.on("error", reject)
-  })
 
 /** Polls until the condition holds: for what a socket on the other side does, which no fiber here can await. */
 export const until = (condition: () => boolean, attempts = 400): Effect.Effect<void, string> =>

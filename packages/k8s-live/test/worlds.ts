@@ -146,6 +146,12 @@ export const realWorld = (kubeconfig: string): Layer.Layer<ContractWorld, KubeEr
     )
   )
 
+/** Serves the cluster of the context; the kubeconfig of its administrator. */
+export const serveForAdmin: Effect.Effect<string, ApiServer.ApiServerError, Scope.Scope | Cluster.Cluster> = Effect.map(
+  ApiServer.serveCluster({ tokens: { "admin-token": Rbac.admin } }),
+  (server) => server.kubeconfig({ name: "admin", token: "admin-token" })
+)
+
 /** The world of the contract suite on an in-memory cluster that is served over HTTP. */
 export const servedWorld: Layer.Layer<
   ContractWorld,
@@ -155,12 +161,7 @@ export const servedWorld: Layer.Layer<
   ContractWorld,
   Effect.gen(function* () {
     const cluster = yield* Cluster.Cluster
-    const server = yield* ApiServer.serve({
-      transport: cluster.transport,
-      registry: cluster.registry,
-      authenticate: ApiServer.authenticateWith({ "admin-token": Rbac.admin }, cluster.tokenOwner)
-    })
-    const text = server.kubeconfig({ name: "admin", token: "admin-token" })
+    const text = yield* serveForAdmin
     return yield* liveWorld(KubeConfig.Source.Text({ text }), () => prepareCluster(cluster, "contract"))
   })
 )

@@ -15,7 +15,6 @@ import type { Duration, Scope } from "effect"
 import { Clock, Context, Data, Effect, Either, FiberId, FiberSet, Layer, Option } from "effect"
 import * as Yaml from "yaml"
 import * as Registry from "./Registry.js"
-import * as Store from "./Store.js"
 import * as Cluster from "./Cluster.js"
 import * as Rbac from "./Rbac.js"
 import * as Answer from "./serve/Answer.js"
@@ -84,6 +83,8 @@ export interface Options {
 export interface KubeconfigUser {
   readonly name: string
   readonly token?: string
+  /** A client certificate and its key, PEM. */
+  readonly certificate?: { readonly cert: string; readonly key: string }
   /** Default namespace of the user's context. */
   readonly namespace?: string
 }
@@ -222,6 +223,14 @@ const forbidden = (subject: Rbac.Subject, request: Asked): Status => {
     }
   )
 }
+
+const printed = (
+  body: unknown,
+  representation: Negotiation.Representation
+): { readonly contentType: string; readonly content: string } => ({
+  contentType: Negotiation.contentTypeOf(representation.syntax),
+  content: Negotiation.print(body, representation)
+})
 
 interface Impersonation {
   readonly subject: Rbac.Subject
@@ -387,7 +396,16 @@ const makeHandler = (options: Options) => {
   ): Effect.Effect<void> =>
     Effect.gen(function* () {
       const answered = yield* Effect.either(transport.call(request))
-      if (Either.isLeft(answered)) return yield* Exchange.send(exchange, Answer.fromError(answered.left))
+      if (Either.isLeft(answered)) {
+        const answer = Answer.fromError(answered.left)
+        const isStatus = answer._tag === "Reply" && answer.body?.contentType === "application/json"
+        return yield* Exchange.send(
+          exchange,
+          isStatus && representation.syntax === "yaml"
+            ? { ...answer, body: printed(Answer.statusOf(answered.left), representation) }
+            : answer
+        )
+      }
       const { body, serverTime, status, warnings } = answered.right
       const now = yield* Clock.currentTimeMillis
       const shown =
@@ -402,10 +420,7 @@ const makeHandler = (options: Options) => {
           _tag: "Reply",
           code: status,
           headers: warnings.length === 0 ? {} : { Warning: warnings.map(Exchange.warningLine) },
-          body: {
-            contentType: Negotiation.contentTypeOf(representation.syntax),
-            content: Negotiation.print(shown, representation)
-          }
+          body: printed(shown, representation)
         },
         serverTime
       )
@@ -423,11 +438,10 @@ const makeHandler = (options: Options) => {
       return type.custom
         ? Answer.json(
             405,
-            Answer.status(
-              405,
-              `${request.verb} is not supported on resources of kind "${type.plural}.${type.group}"`,
-              {}
-            )
+            Answer.status(405, `${request.verb} is not supported on resources of kind "${type.plural}.${type.group}"`, {
+              group: type.group,
+              kind: type.plural
+            })
           )
         : Answer.methodNotAllowed
     }
@@ -476,6 +490,7 @@ const makeHandler = (options: Options) => {
         contentType: http.headers["content-type"],
         bytes,
         kind: type?.kind ?? asked.plural,
+        custom: type?.custom ?? false,
         formatTime: (seconds) => Exchange.rfc3339(seconds * 1000)
       })
       if (Either.isLeft(body)) {
@@ -510,6 +525,7 @@ const makeHandler = (options: Options) => {
               contentType: request.headers["content-type"],
               bytes,
               kind: "object",
+              custom: false,
               formatTime: (seconds) => Exchange.rfc3339(seconds * 1000)
             })
       if (Either.isLeft(body)) return yield* Exchange.sendStatus(exchange, body.left)
@@ -573,9 +589,10 @@ const makeHandler = (options: Options) => {
 /** The name of the cluster in every kubeconfig that a server writes. */
 export const clusterName = "dispatch-kubeflow-testkit"
 
+const base64 = (text: string): string => Buffer.from(text, "utf8").toString("base64")
+
 const kubeconfigOf = (url: string, authority: string | undefined, users: ReadonlyArray<KubeconfigUser>): string => {
   const cluster = clusterName
-  const contextName = (user: KubeconfigUser): string => user.name
   return Yaml.stringify({
     apiVersion: "v1",
     kind: "Config",
@@ -584,18 +601,24 @@ const kubeconfigOf = (url: string, authority: string | undefined, users: Readonl
         name: cluster,
         cluster: {
           server: url,
-          ...(authority === undefined
-            ? {}
-            : { "certificate-authority-data": Buffer.from(authority, "utf8").toString("base64") })
+          ...(authority === undefined ? {} : { "certificate-authority-data": base64(authority) })
         }
       }
     ],
-    users: users.map((user) => ({ name: user.name, user: user.token === undefined ? {} : { token: user.token } })),
+    users: users.map(({ certificate, name, token }) => ({
+      name,
+      user: {
+        ...(token === undefined ? {} : { token }),
+        ...(certificate === undefined
+          ? {}
+          : { "client-certificate-data": base64(certificate.cert), "client-key-data": base64(certificate.key) })
+      }
+    })),
     contexts: users.map((user) => ({
-      name: contextName(user),
+      name: user.name,
       context: { cluster, user: user.name, ...(user.namespace === undefined ? {} : { namespace: user.namespace }) }
     })),
-    ...(users[0] === undefined ? {} : { "current-context": contextName(users[0]) })
+    ...(users[0] === undefined ? {} : { "current-context": users[0].name })
   })
 }
 
@@ -678,13 +701,7 @@ export const serveCluster = ({ anonymous, tokens = {}, ...options }: ClusterOpti
   Scope.Scope | Cluster.Cluster
 > =>
   Effect.flatMap(Cluster.Cluster, (cluster) => {
-    const accountOf = (token: string): Effect.Effect<Option.Option<Rbac.Subject>> =>
-      Effect.map(Effect.all([cluster.state, cluster.now]), ([state, now]) =>
-        Option.map(Option.fromNullable(Store.tokenSubject(state, token, now)), ({ name, namespace }) =>
-          Rbac.serviceAccount(namespace, name)
-        )
-      )
-    const known = authenticateWith(tokens, accountOf)
+    const known = authenticateWith(tokens, cluster.tokenOwner)
     return serve({
       ...options,
       transport: cluster.transport,

@@ -811,7 +811,12 @@ const trainJobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined
   }
   const managedBy = Json.string(Json.at(job, "spec", "managedBy"))
   if (managedBy !== undefined && !managedByValues.includes(managedBy)) {
-    errors.push(invalid("spec.managedBy", `Invalid value: ${JSON.stringify(managedBy)}: ManagedBy must be ${managedByValues.join(" or ")} if set`))
+    errors.push(
+      invalid(
+        "spec.managedBy",
+        `Invalid value: ${JSON.stringify(managedBy)}: ManagedBy must be ${managedByValues.join(" or ")} if set`
+      )
+    )
   }
   return [
     ...errors,

@@ -905,7 +905,9 @@ const update = (call: Call): Step<Done> =>
     const name = Json.string(Json.at(incoming, "metadata", "name")) ?? ""
     if (name === "") {
       return yield* Either.left(
-        Failure.badRequest(`the name of the object (${request.name} based on URL) was undeterminable: name must be provided`)
+        Failure.badRequest(
+          `the name of the object (${request.name} based on URL) was undeterminable: name must be provided`
+        )
       )
     }
     if (name !== request.name) {
@@ -985,9 +987,7 @@ const immutableMetadata = (call: Call, old: Json.JsonObject, incoming: Json.Json
   const namespace = Json.string(Json.at(incoming, "metadata", "namespace"))
   if (type.scope === "Namespaced" && namespace !== request.namespace) {
     return Either.left(
-      Failure.badRequest(
-        "the namespace of the provided object does not match the namespace sent on the request"
-      )
+      Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
     )
   }
   for (const key of ["uid", "deletionTimestamp"]) {
@@ -1126,9 +1126,7 @@ const patch = (call: Call): Step<Done> =>
     const incoming = yield* patched(call, old)
     if (Json.at(incoming, "kind") !== type.kind || Json.at(incoming, "apiVersion") !== Registry.apiVersion(type)) {
       const kind = Json.string(incoming["kind"]) ?? ""
-      return yield* Either.left(
-        patchError(incoming, conversionError(type, kind, Json.text(incoming["apiVersion"])))
-      )
+      return yield* Either.left(patchError(incoming, conversionError(type, kind, Json.text(incoming["apiVersion"]))))
     }
     const problem = type.custom ? undefined : type.decodeError(incoming)
     if (problem !== undefined) return yield* Either.left(patchError(incoming, problem))
@@ -1202,10 +1200,7 @@ const deleteOptions = (request: KubeRequest.KubeRequest, given?: unknown): Step<
         )
       )
     }
-    const dryRun = yield* dryRunOf(
-      "DeleteOptions",
-      Json.array(options["dryRun"]).map(Json.text)
-    )
+    const dryRun = yield* dryRunOf("DeleteOptions", Json.array(options["dryRun"]).map(Json.text))
     return {
       dryRun,
       gracePeriodSeconds: Json.number(options["gracePeriodSeconds"]),
@@ -2031,9 +2026,7 @@ const subresource = (call: Call, name: string): Step<Done> => {
   const { request, type } = call
   const known = type.subresources.find((candidate) => candidate.name === name)
   if (known === undefined) {
-    return type.custom
-      ? Either.left(Failure.notFound(type, request.name ?? ""))
-      : Either.left(Failure.noResource)
+    return type.custom ? Either.left(Failure.notFound(type, request.name ?? "")) : Either.left(Failure.noResource)
   }
   if (!known.verbs.includes(request.verb)) {
     return Either.left(type.custom ? Failure.notSupported(type, request.verb) : Failure.methodNotAllowed)

@@ -176,14 +176,21 @@ interface NodeTrouble {
 const nodeFact = (name: string, field: string, value: string, time: string | undefined): Fact =>
   fact(`Node/${name}`, field, value, time, "present")
 
+// How far the observer's clock and the cluster's may be apart
+const clocksApart = 60_000
+
+/** Since when, by the observer's clock, what was seen of the Node is about this pod. */
+const boundSince = (pod: Pod): number =>
+  pod.evidence.node?.at ?? (Evidence.millis(pod.creationTimestamp) ?? 0) - clocksApart
+
 /** The first sign that the pod's Node was lost while the pod was bound to it. */
 const nodeTrouble = (evidence: Evidence.Evidence, pod: Pod): NodeTrouble | undefined => {
   const name = pod.nodeName
   if (name === undefined) return undefined
   const created = Evidence.millis(pod.creationTimestamp) ?? 0
-  const until = pod.evidence.goneAt ?? Number.POSITIVE_INFINITY
+  const until = (pod.evidence.goneAt ?? Number.POSITIVE_INFINITY) + clocksApart
   const troubles = (evidence.nodes[name] ?? []).flatMap((sighting): ReadonlyArray<NodeTrouble> => {
-    if (sighting.at < created) return []
+    if (sighting.at < boundSince(pod)) return []
     if (sighting.uid === undefined) {
       return [
         {
@@ -237,9 +244,8 @@ const taintCause = (evidence: Evidence.Evidence, pod: Pod, disruption: Condition
   if (trouble !== undefined) {
     return { cause: { _tag: "NodeLost", node: name, detail: trouble.detail }, evidence: [own, trouble.fact] }
   }
-  const created = Evidence.millis(pod.creationTimestamp) ?? 0
   for (const { at, taints } of evidence.nodes[name] ?? []) {
-    if (at < created) continue
+    if (at < boundSince(pod)) continue
     const taint = taints.find((it) => it.effect === "NoExecute")
     if (taint === undefined) continue
     const evidenceOfTaint = nodeFact(name, "spec.taints", `${taint.key}:${taint.effect}`, taint.timeAdded ?? undefined)
@@ -495,14 +501,13 @@ const stoppedCause = (message: string): Cause => {
   return { _tag: "Evicted", reason: message, ownLimit: false }
 }
 
-/** When a pod was stopped, as far as known: asked to go, ended, or found missing. */
+/** When a pod was stopped: asked to go, or ended. When it was found missing only where nothing else is known, since that is the observer's clock. */
 const stoppedAt = (pod: Pod): number => {
-  const exits = pod.evidence.endings.flatMap(({ terminated }) => epoch(terminated.finishedAt) ?? [])
-  return Math.min(
-    Evidence.millis(pod.evidence.deletionRequestedAt) ?? Number.POSITIVE_INFINITY,
-    isFinished(pod.phase) && exits.length > 0 ? Math.max(...exits) : Number.POSITIVE_INFINITY,
-    pod.evidence.goneAt ?? Number.POSITIVE_INFINITY
-  )
+  const exits = isFinished(pod.phase)
+    ? pod.evidence.endings.flatMap(({ terminated }) => epoch(terminated.finishedAt) ?? [])
+    : []
+  const times = [...exits, Evidence.millis(pod.evidence.deletionRequestedAt) ?? []].flat()
+  return times.length > 0 ? Math.min(...times) : (pod.evidence.goneAt ?? Number.POSITIVE_INFINITY)
 }
 
 // Conditions and creation times are whole seconds of different clocks
@@ -722,14 +727,20 @@ const select = (evidence: Evidence.Evidence, trainJob: Evidence.TrainJobEvidence
  */
 const unheld = ({ trainJob, incarnation }: Subject): ReadonlyArray<Pod> => {
   const pods = incarnation?.pods ?? []
-  const held = trainJob.suspensions.findLastIndex(({ status }) => status === "True")
-  const since = Evidence.millis(trainJob.suspensions[held]?.lastTransitionTime)
-  if (since === undefined || trainJob.trainJob.spec?.suspend === true) return pods
-  const resumed = Evidence.millis(trainJob.suspensions[held + 1]?.lastTransitionTime) ?? Number.POSITIVE_INFINITY
+  if (trainJob.trainJob.spec?.suspend === true) return pods
+  const { suspensions } = trainJob
+  const holds = suspensions.flatMap(({ status, lastTransitionTime }, index) => {
+    const from = Evidence.millis(lastTransitionTime)
+    if (status !== "True" || from === undefined) return []
+    return [{ from, to: Evidence.millis(suspensions[index + 1]?.lastTransitionTime) ?? Number.POSITIVE_INFINITY }]
+  })
   return pods.filter((pod) => {
     const created = Evidence.millis(pod.creationTimestamp) ?? 0
     const stopped = Evidence.millis(pod.evidence.deletionRequestedAt) ?? pod.evidence.goneAt
-    return created > since || stopped === undefined || stopped < since - skew || stopped > resumed + skew
+    return (
+      stopped === undefined ||
+      !holds.some(({ from, to }) => created <= from && stopped >= from - skew && stopped <= to + skew)
+    )
   })
 }
 
@@ -757,11 +768,13 @@ const suspendedState = (evidence: Evidence.Evidence, subject: Subject, alive: bo
     suspension === undefined
       ? fact(self, "spec.suspend", "true", undefined, trainJob.presence)
       : conditionFact(self, suspension, trainJob.presence)
-  const stopped = interruptions(evidence, uid, incarnation?.pods ?? []).at(-1)
+  const stopped =
+    incarnation === undefined
+      ? undefined
+      : (interruptions(evidence, uid, incarnation.pods).at(-1) ?? stopEvents(evidence, uid, incarnation.pods))
   const current = workloadsOf(evidence, uid).findLast(({ presence }) => presence === "present")
   if (current === undefined) {
-    const told = incarnation === undefined ? undefined : (stopped ?? stopEvents(evidence, uid, incarnation.pods))
-    if (told !== undefined) return located(alive ? "Stopping" : "Pending", told, [suspended])
+    if (stopped !== undefined) return located(alive ? "Stopping" : "Pending", stopped, [suspended])
     const queue = trainJob.trainJob.metadata.labels?.[Kueue.queueNameLabel]
     if (queue !== undefined && incarnation === undefined) {
       return located("Pending", undefined, [

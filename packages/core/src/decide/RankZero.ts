@@ -180,10 +180,16 @@ export const choose = <P extends Execution.PodRecord>(
 
 /** One run of the trainer's container in its pod; a restart in place makes another. */
 export interface Instance {
-  readonly containerID: string
+  /** As the kubelet says; simulated ones do not always say. */
+  readonly containerID: string | undefined
   readonly restartCount: number
   readonly startedAt: string | undefined
 }
+
+/** Whether two states are of the same run of the container. */
+export const sameInstance = (a: Instance, b: Instance): boolean =>
+  a.restartCount === b.restartCount &&
+  (a.containerID === undefined || b.containerID === undefined || a.containerID === b.containerID)
 
 /** What a pod's status says about the trainer's container. */
 export type ContainerState =
@@ -219,22 +225,23 @@ export const containerState = (pod: Pod): ContainerState => {
   const ended = terminated ?? (status?.state?.running ? undefined : last)
   if (ended !== undefined) {
     const containerID = ended.containerID ?? undefined
+    const startedAt = ended.startedAt ?? undefined
     return {
       _tag: "Ended",
+      // A container that was never there ends, too (`ContainerStatusUnknown`): without an id and without a start
       instance:
-        containerID === undefined ? undefined : { containerID, restartCount, startedAt: ended.startedAt ?? undefined },
+        containerID === undefined && startedAt === undefined ? undefined : { containerID, restartCount, startedAt },
       exitCode: ended.exitCode,
       reason: joined(ended.reason, ended.message, ofPod),
       mayRestart:
         goesOn && (terminated === undefined || policy === "Always" || (policy === "OnFailure" && ended.exitCode !== 0))
     }
   }
-  const containerID = status?.containerID ?? undefined
   const running = status?.state?.running ?? undefined
   const instance: Instance | undefined =
-    running === undefined || containerID === undefined
+    running === undefined
       ? undefined
-      : { containerID, restartCount, startedAt: running.startedAt ?? undefined }
+      : { containerID: status?.containerID ?? undefined, restartCount, startedAt: running.startedAt ?? undefined }
   if (over) {
     return {
       _tag: "Ended",

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Command, CommandExecutor } from "@effect/platform"
+import { Command, type CommandExecutor } from "@effect/platform"
 import { Clock, Duration, Effect, Option, Schema, Stream } from "effect"
 import type { Selected } from "./Document.js"
 import { type ExecEntry, present } from "./Document.js"

@@ -123,76 +123,103 @@ const patchTypes: Readonly<Record<string, PatchType>> = {
 export const patchType = (contentType: string | undefined): PatchType | undefined =>
   patchTypes[(contentType ?? "").split(";")[0]?.trim().toLowerCase() ?? ""]
 
-const parsed = (read: () => unknown): Either.Either<unknown, string> =>
-  Either.try({ try: read, catch: (cause) => (cause instanceof Error ? cause.message : "unreadable") })
+const oneLine = (cause: unknown): string =>
+  cause instanceof Error ? (cause.message.split("\n")[0] ?? "").replace(/:$/, "") : "unreadable"
+
+const parsed = (read: () => unknown): Either.Either<unknown, string> => Either.try({ try: read, catch: oneLine })
+
+// YAML 1.1, as the API server reads it (`y` is true), but a time stays the text it is, and `1:30` no number
+const readYaml = (text: string): unknown =>
+  Yaml.parse(text, {
+    version: "1.1",
+    customTags: (tags) =>
+      tags.filter((tag) => typeof tag === "string" || (!tag.tag.endsWith(":timestamp") && tag.format !== "TIME"))
+  })
+const readJson = (text: string): unknown => JSON.parse(text)
 
 const shownStart = (text: string): string =>
   text === "" ? "<empty>" : text.length > 100 ? `${text.slice(0, 100)}...` : text
 
-const unrecognized = (kind: string, problem: string, text: string): Status =>
-  Answer.status(400, `the object provided is unrecognized (must be of type ${kind}): ${problem} (${shownStart(text)})`)
+const unsupported = (accepted: ReadonlyArray<string>): Status =>
+  Answer.status(
+    415,
+    `the body of the request was in an unknown format - accepted media types include: ${accepted.join(", ")}`
+  )
+const unsupportedBody = unsupported(["application/json", "application/yaml", Protobuf.mediaType])
+const unsupportedCustomPatch = unsupported([
+  "application/json-patch+json",
+  "application/merge-patch+json",
+  "application/apply-patch+yaml"
+])
 
-const unsupported: Status = Answer.status(
-  415,
-  "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"
-)
-
-/**
- * Reads the body of a POST, PUT, PATCH or DELETE. Left: the 400 of a body that cannot be read, or the 415 of a format that
- * is not spoken. An empty body of a DELETE is none. `kind` is what the endpoint expects, for the message.
- */
-export const readBody = (input: {
+/** What is known of a body that is read. */
+export interface BodyInput {
   readonly method: string
   readonly contentType: string | undefined
   readonly bytes: Uint8Array
+  /** What the endpoint expects, for messages. */
   readonly kind: string
+  /** Whether it is a custom resource's. */
+  readonly custom: boolean
+  /** Prints epoch seconds as RFC 3339. */
   readonly formatTime: (epochSeconds: number) => string
-}): Either.Either<unknown, Status> => {
-  const mime = (input.contentType ?? "").split(";")[0]?.trim().toLowerCase() ?? ""
-  if (input.method === "DELETE" && input.bytes.length === 0) return Either.right(undefined)
-  const decoded = parsed(() => new TextDecoder("utf-8", { fatal: true }).decode(input.bytes))
-  if (input.method === "PATCH") {
-    const type = patchTypes[mime]
-    if (type === undefined) return Either.left(Answer.status(415, "415: Unsupported Media Type", {}))
-    return Either.mapLeft(
-      Either.flatMap(decoded, (text) =>
-        parsed(() => (type === "apply" ? Yaml.parse(String(text)) : JSON.parse(String(text))))
-      ),
-      (problem) =>
-        Answer.status(
-          400,
-          type === "apply"
-            ? `error decoding YAML: ${problem}`
-            : type === "json"
-              ? "invalid JSON patch"
-              : `invalid character in the patch: ${problem}`
-        )
-    )
-  }
-  switch (mime) {
-    case "":
-    case "application/json":
-    case "application/yaml": {
-      if (Either.isLeft(decoded)) return Either.left(unrecognized(input.kind, decoded.left, ""))
-      const text = String(decoded.right)
-      if (text.trim() === "") return Either.left(unrecognized(input.kind, "unexpected end of JSON input", ""))
+}
+
+const readPatch = (mime: string, text: string, custom: boolean): Either.Either<unknown, Status> => {
+  switch (patchTypes[mime]) {
+    case undefined:
+      return Either.left(custom ? unsupportedCustomPatch : Answer.status(415, "415: Unsupported Media Type", {}))
+    case "apply":
       return Either.mapLeft(
-        parsed(() => (mime === "application/yaml" ? Yaml.parse(text) : JSON.parse(text))),
-        (problem) =>
-          unrecognized(
-            input.kind,
-            `couldn't get version/kind; ${mime === "application/yaml" ? "yaml" : "json"} parse error: ${problem}`,
-            text
-          )
-      )
-    }
-    case Protobuf.mediaType:
-      return Either.mapLeft(Protobuf.decode(input.bytes, input.formatTime), (problem) =>
-        problem.startsWith("no protobuf reader")
-          ? Answer.status(415, `${unsupported.message ?? ""} (${problem}: send JSON)`)
-          : Answer.status(400, `the object provided is unrecognized (must be of type ${input.kind}): ${problem}`)
+        parsed(() => readYaml(text)),
+        (problem) => Answer.status(400, `error encoding patch: yaml: ${problem}`)
       )
     default:
-      return Either.left(unsupported)
+      return Either.mapLeft(
+        parsed(() => readJson(text)),
+        () => Answer.status(400, "invalid JSON patch")
+      )
+  }
+}
+
+/**
+ * Reads the body of a POST, PUT, PATCH or DELETE. Left: the 400 of a body that cannot be read, or the 415 of a format that
+ * is not spoken. An empty body of a DELETE is none.
+ */
+export const readBody = (input: BodyInput): Either.Either<unknown, Status> => {
+  const { bytes, kind, method } = input
+  const mime = (input.contentType ?? "").split(";")[0]?.trim().toLowerCase() ?? ""
+  if (method === "DELETE" && bytes.length === 0) return Either.right(undefined)
+  const unrecognized = (problem: string): Status =>
+    Answer.status(400, `the object provided is unrecognized (must be of type ${kind}): ${problem}`)
+  if (mime === Protobuf.mediaType && method !== "PATCH") {
+    return Either.mapLeft(Protobuf.decode(bytes, input.formatTime), (problem) =>
+      problem.startsWith("no protobuf reader")
+        ? Answer.status(415, `${unsupportedBody.message ?? ""} (${problem}: send JSON)`)
+        : unrecognized(problem)
+    )
+  }
+  const decoded = parsed(() => new TextDecoder("utf-8", { fatal: true }).decode(bytes))
+  if (Either.isLeft(decoded)) return Either.left(unrecognized(decoded.left))
+  const text = String(decoded.right)
+  if (method === "PATCH") return readPatch(mime, text, input.custom)
+  switch (mime) {
+    case "application/yaml":
+      return Either.mapLeft(
+        parsed(() => readYaml(text)),
+        (problem) => unrecognized(`yaml: ${problem} (${shownStart(text)})`)
+      )
+    case "":
+    case "application/json":
+      return Either.mapLeft(
+        parsed(() => readJson(text)),
+        (problem) => {
+          const what = text.trim() === "" ? "unexpected end of JSON input" : problem
+          const why = `couldn't get version/kind; json parse error: ${what}`
+          return method === "DELETE" ? Answer.status(400, why) : unrecognized(`${why} (${shownStart(text)})`)
+        }
+      )
+    default:
+      return Either.left(unsupportedBody)
   }
 }

@@ -135,8 +135,30 @@ const typeRefusal = (trainJob: Objects.TrainJob): Refusal | undefined => {
       return wrong(typeof value === "string" ? "string" : "object", `spec.trainer.${field}`, "int32")
     }
   }
+  for (const patch of trainJob.spec.runtimePatches ?? []) {
+    for (const job of patch.trainingRuntimeSpec?.template?.spec?.replicatedJobs ?? []) {
+      for (const [path, field] of metadataPaths) {
+        for (const maps of ["labels", "annotations"]) {
+          const map = dig(job, [...path, maps])
+          const bad = Object.values(typeof map === "object" && map !== null ? map : {}).find(
+            (value) => typeof value !== "string"
+          )
+          if (bad === undefined) continue
+          return {
+            code: 400,
+            message: `json: cannot unmarshal ${typeof bad === "boolean" ? "bool" : typeof bad} into Go struct field ObjectMeta.spec.runtimePatches.trainingRuntimeSpec.template.spec.replicatedJobs.${field}.${maps} of type string`
+          }
+        }
+      }
+    }
+  }
   return undefined
 }
+
+const metadataPaths = [
+  [["template", "metadata"], "template.metadata"],
+  [["template", "spec", "template", "metadata"], "template.spec.template.metadata"]
+] as const
 
 const reserved: Readonly<Record<string, ReadonlyArray<string>>> = {
   torch: ["PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"],
@@ -197,6 +219,12 @@ const patchRefusal = (trainJob: Objects.TrainJob): string | undefined => {
 const patchesChanged = (trainJob: Objects.TrainJob, old: Objects.TrainJob): boolean =>
   !Objects.same(trainJob.spec.runtimePatches ?? [], old.spec.runtimePatches ?? [])
 
+// as Go prints it
+const runtimeRefText = (trainJob: Objects.TrainJob): string => {
+  const { apiGroup = "trainer.kubeflow.org", kind = "ClusterTrainingRuntime", name } = trainJob.spec.runtimeRef
+  return JSON.stringify({ name, apiGroup, kind })
+}
+
 const initializerRefusal = (trainJob: Objects.TrainJob, runtime: Objects.Runtime): string | undefined => {
   const asked = [
     ["dataset-initializer", "datasetConfig", trainJob.spec.initializer?.dataset],
@@ -205,7 +233,7 @@ const initializerRefusal = (trainJob: Objects.TrainJob, runtime: Objects.Runtime
   for (const [step, config, source] of asked) {
     if (source === undefined) continue
     const job = runtime.spec.template.spec.replicatedJobs.find((each) => Build.stepOf(each) === step)
-    const value = JSON.stringify(trainJob.spec.runtimeRef)
+    const value = runtimeRefText(trainJob)
     if (job === undefined) {
       return `spec.runtimeRef: Invalid value: ${value}: must have ${step} job when trainJob is configured with input ${config}`
     }
@@ -233,7 +261,7 @@ const trainJobCheck = (
   }
   const runtime = runtimeOf(trainJob, view)
   if (runtime === undefined) {
-    const value = JSON.stringify({ name, apiGroup, kind })
+    const value = runtimeRefText(trainJob)
     return denied(
       kind === "TrainingRuntime"
         ? `spec.runtimeRef: Invalid value: ${value}: TrainingRuntime.trainer.kubeflow.org "${name}" not found: specified trainingRuntime must be created before the TrainJob is created`
@@ -280,7 +308,7 @@ const runtimeCheck = (runtime: Objects.Runtime): Refusal | undefined => {
     if (!job.template.spec.template.spec.containers.some((each) => each.name === container)) {
       return denied(
         `${field}.template.spec.template.spec.containers: Invalid value: ${JSON.stringify(
-          job.template.spec.template.spec.containers
+          job.template.spec.template.spec.containers.map((each) => ({ ...each, resources: each.resources ?? {} }))
         )}: must contain the required container for the ancestor: ${step}`
       )
     }

@@ -5,7 +5,7 @@
  * @module
  */
 import { Either } from "effect"
-import type { Change, Context, Stage, View, Wake, Work } from "../Stage.js"
+import type { Act, Answer, Change, Context, Stage, View, Wake, Work } from "../Stage.js"
 import { send, sendIf } from "../Stage.js"
 import * as Events from "./Events.js"
 import * as Objects from "./Objects.js"
@@ -45,7 +45,7 @@ const parseIndexes = (text: string | undefined): Set<number> => {
 }
 
 const formatIndexes = (indexes: ReadonlySet<number>): string => {
-  const sorted = [...indexes].sort((a, b) => a - b)
+  const sorted = [...indexes].toSorted((a, b) => a - b)
   const parts: Array<string> = []
   for (let at = 0; at < sorted.length;) {
     const first = sorted[at] ?? 0
@@ -373,10 +373,9 @@ function* sync(context: Context, job: Objects.Job, backOffs: Map<string, BackOff
       wakes.push({ key: context.key, wait: delay })
     } else if (missing > 0) {
       const taken = new Set([...active, ...blocking].map(indexOf))
-      const wantedIndexes: Array<number | undefined> = []
-      for (let index = 0; wantedIndexes.length < missing && (!indexed || index < (completions ?? 0)); index++) {
-        if (!indexed) wantedIndexes.push(undefined)
-        else if (!succeededIndexes.has(index) && !taken.has(index)) wantedIndexes.push(index)
+      const wantedIndexes: Array<number | undefined> = indexed ? [] : Array.from({ length: missing }, () => undefined)
+      for (let index = 0; wantedIndexes.length < missing && index < (completions ?? 0); index++) {
+        if (!succeededIndexes.has(index) && !taken.has(index)) wantedIndexes.push(index)
       }
       for (const index of wantedIndexes) {
         const answer = yield* send(Objects.create(Objects.pods, job.metadata.namespace, newPod(job, index)))
@@ -449,11 +448,7 @@ const nameOfCreated = (body: unknown): string =>
   typeof body === "object" && body !== null && "metadata" in body ? (body as Objects.Raw).metadata.name : ""
 
 /** Writes a status over the newest version of an object of the same uid; false when it must be looked at again. */
-function* writeStatus(
-  context: Context,
-  job: Objects.Job,
-  status: Objects.JobStatus
-): Generator<import("../Stage.js").Act, boolean, import("../Stage.js").Answer> {
+function* writeStatus(context: Context, job: Objects.Job, status: Objects.JobStatus): Generator<Act, boolean, Answer> {
   const current = context.view.get(Objects.jobs, job.metadata.namespace, job.metadata.name)
   if (current === undefined || current.metadata.uid !== job.metadata.uid) return true
   const answer = yield* sendIf(Objects.patchStatus(Objects.jobs, current, status))

@@ -122,6 +122,13 @@ export interface Toleration {
   readonly tolerationSeconds?: number
 }
 
+/** `Volume`, of the kinds that the stages make. */
+export interface Volume {
+  readonly name: string
+  readonly secret?: object
+  readonly configMap?: object
+}
+
 /** `PodSpec`. */
 export interface PodSpec {
   readonly nodeName?: string
@@ -134,7 +141,7 @@ export interface PodSpec {
   readonly activeDeadlineSeconds?: number
   readonly containers: ReadonlyArray<Container>
   readonly initContainers?: ReadonlyArray<Container>
-  readonly volumes?: ReadonlyArray<{ readonly name: string }>
+  readonly volumes?: ReadonlyArray<Volume>
   readonly hostname?: string
   readonly subdomain?: string
   readonly serviceAccountName?: string

@@ -133,26 +133,22 @@ export const hostfile = (trainJob: Objects.TrainJob, runtime: Objects.Runtime): 
   return hosts.map((host) => `${host} slots=${slots}\n`).join("")
 }
 
-const sshVolume = (trainJob: string): { readonly name: string } => ({
+const sshVolume = (trainJob: string): Objects.Volume => ({
   name: "mpi-ssh-auth",
-  ...{
-    secret: {
-      defaultMode: 256,
-      items: [
-        { key: "ssh-privatekey", mode: 416, path: "id_rsa" },
-        { key: "ssh-publickey", mode: 420, path: "id_rsa.pub" },
-        { key: "ssh-publickey", mode: 420, path: "authorized_keys" }
-      ],
-      secretName: sshSecretName(trainJob)
-    }
+  secret: {
+    defaultMode: 256,
+    items: [
+      { key: "ssh-privatekey", mode: 416, path: "id_rsa" },
+      { key: "ssh-publickey", mode: 420, path: "id_rsa.pub" },
+      { key: "ssh-publickey", mode: 420, path: "authorized_keys" }
+    ],
+    secretName: sshSecretName(trainJob)
   }
 })
 
-const hostfileVolume = (trainJob: string): { readonly name: string } => ({
+const hostfileVolume = (trainJob: string): Objects.Volume => ({
   name: "mpi-hostfile",
-  ...{
-    configMap: { items: [{ key: "hostfile", mode: 292, path: "hostfile" }], name: hostfileName(trainJob) }
-  }
+  configMap: { items: [{ key: "hostfile", mode: 292, path: "hostfile" }], name: hostfileName(trainJob) }
 })
 
 const withContainer = (

@@ -145,7 +145,7 @@ export const replay = (
     )
     const from = (yield* entries).length
     const theirs = new Recording.Names()
-    for (const event of recording.events) theirs.see(event.object as Readonly<Record<string, unknown>>)
+    for (const event of recording.events) theirs.see(event.object)
     const answers: Array<string> = []
     let now = 0
     for (const step of recording.steps) {
@@ -157,7 +157,7 @@ export const replay = (
       for (const entry of yield* entries) ours.see(entry.object)
       let text = `${step.request ?? ""} ${JSON.stringify(step.body ?? null)}`
       for (const [name, token] of theirs.pods) text = text.split(name).join(ours.actual.get(token) ?? name)
-      const mineByPlace = uids((yield* entries) as never, ours)
+      const mineByPlace = uids(yield* entries, ours)
       for (const [place, uid] of uids(recording.events, theirs)) {
         text = text.split(uid).join(mineByPlace.get(place) ?? uid)
       }
@@ -208,7 +208,8 @@ export const replay = (
       if (Math.floor(code / 100) !== Math.floor(expected / 100) || (expected >= 300 && code !== expected)) {
         answers.push(`${step.do}: recorded ${expected}, ours ${code} ${message}`)
       } else if (expected >= 400) {
-        const words = String(Recording.at(step.answer, "message") ?? "")
+        const given = Recording.at(step.answer, "message")
+        const words = typeof given === "string" ? given : ""
         if (words !== "" && anonymous(words) !== anonymous(message))
           answers.push(`${step.do}: recorded "${words}", ours "${message}"`)
       }
@@ -224,11 +225,7 @@ export const replay = (
       readonly object: Readonly<Record<string, unknown>>
     }>
     const recordedNames = new Recording.Names()
-    const recorded = Recording.histories(
-      recording.events as ReadonlyArray<{ readonly type: string; readonly object: Readonly<Record<string, unknown>> }>,
-      recordedNames,
-      ignored
-    )
+    const recorded = Recording.histories(recording.events, recordedNames, ignored)
     const ours = Recording.histories(log, mine, ignored)
     const missing = [...recorded.keys()].filter((id) => !ours.has(id))
     const extra = [...ours.keys()].filter((id) => !recorded.has(id))
@@ -252,7 +249,7 @@ export const replay = (
         differing.push({ id, recorded: history.states, ours: states, at: position })
       }
     }
-    const recordedLines = Recording.eventLines(recording.events as never, recordedNames)
+    const recordedLines = Recording.eventLines(recording.events, recordedNames)
     const ownLines = Recording.eventLines(log, mine)
     return {
       missing,
