@@ -805,7 +805,7 @@ export const load = Effect.fn("KubeConfig.load")(function* (
       const current = yield* Ref.get(last)
       // Somebody who was refused earlier has renewed them already
       if (current?.credentials === used) {
-        yield* fixed(undefined).expire({
+        yield* authorization.expire({
           header: current.header,
           ...(current.material.certificate === undefined ? {} : { certificate: current.material.certificate })
         })

@@ -106,7 +106,8 @@ const survey = (config: AdapterConfig.AdapterConfig, api: KubeApi.Service) =>
       "runtime check --all": yield* drive(said(Effect.all(all)))
     }
     for (const { capability, support } of answers) {
-      found[capability] = `${support.answer}, ${support.source}${support.answer === "yes" ? "" : `: ${support.reason ?? ""}`}`
+      found[capability] =
+        `${support.answer}, ${support.source}${support.answer === "yes" ? "" : `: ${support.reason ?? ""}`}`
     }
     for (const check of report.checks) {
       if (check.id.startsWith("access: ")) {

@@ -489,6 +489,14 @@ describe("requests", () => {
     Effect.gen(function* () {
       const server = yield* serveWith(echo)
       const url = `${server.url}/api/v1/namespaces/a/configmaps`
+      const empty = yield* post(url, "")
+      expect(JSON.parse(empty.text).message).toMatch(/json parse error: unexpected end of JSON input \(<empty>\)$/)
+      const patch = yield* http(`${url}/x`, {
+        method: "PATCH",
+        body: "{",
+        headers: { "content-type": "application/merge-patch+json" }
+      })
+      expect([patch.status, JSON.parse(patch.text).message]).toEqual([400, "invalid JSON patch"])
       const bad = yield* post(url, "{not json")
       expect(bad.status).toBe(400)
       expect(JSON.parse(bad.text).message).toMatch(
@@ -497,6 +505,7 @@ describe("requests", () => {
       expect((yield* post(url, "x", "text/html")).status).toBe(415)
       const large = yield* post(url, new Uint8Array(3 * 1024 * 1024 + 1))
       expect(large.status).toBe(413)
+      expect((yield* post(url, new Uint8Array(30 * 1024 * 1024))).status).toBe(413)
       expect(JSON.parse(large.text)).toMatchObject({
         reason: "RequestEntityTooLarge",
         message: "Request entity too large: limit is 3145728"

@@ -283,6 +283,72 @@ describe("logs", () => {
     })
   )
 
+  it.effect("previous: the instance before, until the newest has ended; then the kubelet's sentence with 200", () =>
+    Effect.gen(function* () {
+      const cluster = yield* world
+      yield* cluster.seed([pod("p")])
+      const where = { namespace: "team", name: "p" }
+      const read = (query: Record<string, string> = {}) =>
+        Effect.map(Stream.runCollect(logOf(cluster, "p", query)), (chunks) => text(Chunk.toReadonlyArray(chunks)))
+      const none = yield* Effect.flip(read({ previous: "true" }))
+      expect(none.status?.message).toBe('previous terminated container "node" in pod "p" not found')
+      yield* cluster.appendLog(where, { text: "first\n" })
+      const first = yield* cluster.containerId(where)
+      yield* cluster.restartLog(where)
+      yield* cluster.appendLog(where, { text: "second\n" })
+      const lastState = { terminated: { exitCode: 1, containerID: first } }
+      const status = (state: object) =>
+        pod("p", { phase: "Running", containerStatuses: [{ name: "node", restartCount: 1, state, lastState }] })
+      yield* cluster.seed([status({ running: {} })])
+      expect(yield* read()).toBe("second\n")
+      expect(yield* read({ previous: "true" })).toBe("first\n")
+      yield* cluster.seed([status({ terminated: { exitCode: 1, containerID: yield* cluster.containerId(where) } })])
+      yield* TestClock.adjust("1 seconds")
+      expect(yield* read()).toBe("second\n")
+      expect(yield* read({ previous: "true" })).toBe(`unable to retrieve container logs for ${first}`)
+    })
+  )
+
+  it.scoped("the Node object goes: new requests are a 404 of the node, an open follow goes on", () =>
+    Effect.gen(function* () {
+      const cluster = yield* world
+      yield* cluster.seed([pod("p")])
+      const { seen } = yield* collect(logOf(cluster, "p", { follow: "true" }))
+      yield* settle
+      yield* cluster.admin.remove(Core.nodes, { name: "n1" }, { propagation: "Background" })
+      yield* cluster.appendLog({ namespace: "team", name: "p" }, { text: "still here\n" })
+      yield* settle
+      expect(text(yield* seen)).toBe("still here\n")
+      const gone = yield* Effect.flip(Stream.runDrain(logOf(cluster, "p")))
+      expect([gone._tag, (gone as KubeError.KubeNotFound).subject, gone.status?.message]).toEqual([
+        "KubeNotFound",
+        "node",
+        'pods "n1" not found'
+      ])
+    })
+  )
+
+  it.scoped("a pod that is forced away: its open follow ends two seconds later, and its log is forgotten", () =>
+    Effect.gen(function* () {
+      const cluster = yield* world
+      yield* cluster.seed([pod("p")])
+      const { fiber } = yield* collect(logOf(cluster, "p", { follow: "true" }))
+      yield* settle
+      yield* cluster.admin.remove(
+        Core.pods,
+        { namespace: "team", name: "p" },
+        { propagation: "Background", gracePeriodSeconds: 0 }
+      )
+      yield* settle
+      const error = yield* Effect.flip(Stream.runDrain(logOf(cluster, "p")))
+      expect([error._tag, error.status?.details?.name]).toEqual(["KubeNotFound", "p"])
+      yield* TestClock.adjust("1900 millis")
+      expect(fiber.unsafePoll()).toBeNull()
+      yield* TestClock.adjust("100 millis")
+      yield* Fiber.join(fiber)
+    })
+  )
+
   it.scoped("kubelet down ends follows in order and refuses new requests; starting is a 404 of pods/log", () =>
     Effect.gen(function* () {
       const cluster = yield* world

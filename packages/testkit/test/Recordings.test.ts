@@ -286,6 +286,39 @@ describe("recorded answers of a real API server 1.37.2", () => {
     for (const recording of recordings("pod-binding")) state = check(state, recording)
   })
 
+  it("pod-delete: unscheduled, graceful, forced; propagation; deletecollection: the recorded objects are deleted again", () => {
+    const before = (recording: Recording, metadata: object = {}): Json.JsonObject => {
+      const body = Json.object(Json.fromUnknown(recording.response.body))
+      const old = Json.omit(Json.object(body["metadata"]), [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "finalizers"
+      ])
+      return {
+        ...body,
+        metadata: { ...old, ...(old["generation"] === undefined ? {} : { generation: 1 }), ...metadata }
+      }
+    }
+    check(seeded(before(one("pod-delete", "delete-pod-unscheduled"))), one("pod-delete", "delete-pod-unscheduled"))
+    const graceful = check(
+      seeded(before(one("pod-delete", "delete-pod-graceful"))),
+      one("pod-delete", "delete-pod-graceful")
+    )
+    check(graceful, one("pod-delete", "delete-pod-force"))
+    check(seeded(before(one("propagation", "delete-foreground"))), one("propagation", "delete-foreground"))
+    check(seeded(before(one("propagation", "delete-orphan"))), one("propagation", "delete-orphan"))
+    check(seeded(configMap("t6", "bg")), one("propagation", "delete-background"))
+    const own = (name: string): string => (name === "deletecollection-crd" ? "TrainJob" : "ConfigMap")
+    for (const recording of recordings("deletecollection")) {
+      const items = Json.array(Json.at(recording.response.body, "items")).map((item) => ({
+        apiVersion: own(recording.name) === "TrainJob" ? "trainer.kubeflow.org/v1alpha1" : "v1",
+        kind: own(recording.name),
+        ...Json.object(item)
+      }))
+      check(seeded(...items), recording)
+    }
+  })
+
   it("eviction: refused by a budget, then allowed", () => {
     const running = {
       metadata: { labels: { app: "e" } },

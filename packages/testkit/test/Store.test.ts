@@ -363,7 +363,7 @@ describe("patches", () => {
         body: {
           apiVersion: "trainer.kubeflow.org/v1alpha1",
           kind: "TrainJob",
-          spec: { ...(patches.length === 0 ? {} : { runtimePatches: patches }) }
+          spec: patches.length === 0 ? {} : { runtimePatches: patches }
         }
       })
     must("create", trainJobs, { body: trainJob("j") })
@@ -642,7 +642,7 @@ describe("properties", () => {
           if (entry.type === "DELETED") replayed.delete(entry.key)
           else replayed.set(entry.key, entry.object)
         }
-        expect([...replayed].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object)).toEqual([
+        expect([...replayed].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object)).toEqual([
           ...Store.list(world.state(), pods)
         ])
         const older = states[pick % Math.max(1, states.length)]
@@ -678,7 +678,7 @@ describe("properties", () => {
             if (add) model.set(key, index)
             else model.delete(key)
           })
-          const sorted = [...model].sort(([a], [b]) => (a < b ? -1 : 1))
+          const sorted = [...model].toSorted(([a], [b]) => (a < b ? -1 : 1))
           expect([...OrderedMap.entries(map)]).toEqual(sorted)
           expect(OrderedMap.size(map)).toBe(model.size)
           expect(OrderedMap.rank(map, probe)).toBe(sorted.filter(([key]) => key < probe).length)

@@ -100,6 +100,8 @@ export interface Verdict {
 
 type Pod = Evidence.PodRecord
 
+const byName = (a: Pod, b: Pod): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
+
 const distinct = <A>(items: ReadonlyArray<A>): ReadonlyArray<A> => [...new Set(items)]
 
 const executionOf = (evidence: Evidence.Evidence, uid: string | undefined) => {
@@ -332,7 +334,7 @@ export const decide = (facts: Facts): Verdict => {
     )
   }
 
-  const pods = execution.pods.map((pod): PodAnswer => {
+  const pods = execution.pods.toSorted(byName).map((pod): PodAnswer => {
     const proof = proofOf(pod)
     return {
       name: pod.name,

@@ -200,7 +200,8 @@ export const readBytes = (request: Http.IncomingMessage): Effect.Effect<Uint8Arr
       length += chunk.length
       if (length > bodyLimit) {
         stop()
-        request.pause()
+        // The rest is read and dropped: a client that still sends could not read the answer
+        request.resume()
         resume(Effect.succeed(undefined))
       } else chunks.push(chunk)
     }

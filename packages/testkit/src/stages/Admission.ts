@@ -105,6 +105,13 @@ const podDefaults = (pod: Objects.Pod): Objects.Pod =>
 
 // --- TrainJob ----------------------------------------------------------------------------------------------------------
 
+// the position of `time` shows in the messages of refusals
+const withTime = (patch: Objects.RuntimePatch, time: string): Objects.RuntimePatch => ({
+  manager: patch.manager,
+  time,
+  ...Objects.without(Objects.without(patch, "manager"), "time")
+})
+
 const withTimes = (trainJob: Objects.TrainJob, old: Objects.TrainJob | undefined, now: number): Objects.TrainJob => {
   const patches = trainJob.spec.runtimePatches
   if (patches === undefined) return trainJob
@@ -116,8 +123,8 @@ const withTimes = (trainJob: Objects.TrainJob, old: Objects.TrainJob | undefined
         const before = old?.spec.runtimePatches?.find((each) => each.manager === patch.manager)
         const isSame = before !== undefined && Objects.same(before.trainingRuntimeSpec, patch.trainingRuntimeSpec)
         // a client's own time counts on create alone
-        if (isSame) return before.time === undefined ? patch : { ...patch, time: before.time }
-        return before === undefined && patch.time !== undefined ? patch : { ...patch, time: Objects.time(now) }
+        if (isSame) return before.time === undefined ? patch : withTime(patch, before.time)
+        return withTime(patch, before === undefined && patch.time !== undefined ? patch.time : Objects.time(now))
       })
     }
   }
