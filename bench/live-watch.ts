@@ -19,6 +19,7 @@ import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import { KubeConfig as ClientNode, makeInformer, Watch } from "@kubernetes/client-node"
 import { ManagedRuntime, Stream } from "effect"
+import { median } from "./report.js"
 
 const certs = new URL("../packages/k8s-live/test/certs/", import.meta.url)
 const read = (name: string): string => readFileSync(new URL(name, certs), "utf8")
@@ -98,7 +99,10 @@ const pod = (index: number): object => ({
 
 const serve = (): void => {
   // 512 pods; every event has a version of its own, because the informer drops repeated ones
-  const texts = Array.from({ length: 512 }, (_, index) => `${JSON.stringify({ type: "MODIFIED", object: pod(index) })}\n`)
+  const texts = Array.from(
+    { length: 512 },
+    (_, index) => `${JSON.stringify({ type: "MODIFIED", object: pod(index) })}\n`
+  )
   const lines: Array<Buffer> = []
   const line = (index: number): Buffer =>
     (lines[index] ??= Buffer.from(
@@ -126,8 +130,6 @@ const serve = (): void => {
   server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port))
   process.on("disconnect", () => process.exit(0))
 }
-
-const median = (values: ReadonlyArray<number>): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
 
 const bench = async (): Promise<void> => {
   const rounds = Number(process.argv[2] ?? 7)

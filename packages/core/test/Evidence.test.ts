@@ -63,8 +63,6 @@ const history: fc.Arbitrary<ReadonlyArray<Step>> = fc
         ]
         const exit = terminated(code, "Error", 20)
         switch (end) {
-          case "runs":
-            return start
           case "succeeds":
             return [...start, one({ phase: "Succeeded", container: terminated(0, "Completed", 20) })]
           case "fails":
@@ -91,6 +89,8 @@ const history: fc.Arbitrary<ReadonlyArray<Step>> = fc
             return [...start, one({ deletion: [15, 0] }, "seen")]
           case "lost":
             return [...start, one({ phase: "Failed", container: exit }), one({ phase: "Failed", container: lost })]
+          default:
+            return start
         }
       }
     )

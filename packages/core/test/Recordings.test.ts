@@ -14,6 +14,8 @@ describe("recordings of the real controllers", () => {
     ["failure", ["Pending", "Running", "Stopping Application", "Failed Application"]],
     ["drained", ["Pending", "Running", "Stopping Drained", "Failed Drained"]],
     ["node-deleted", ["Pending", "Running", "Stopping NodeLost", "Failed NodeLost"]],
+    ["node-lost", ["Pending", "Running", "Stopping NodeLost", "Failed NodeLost"]],
+    ["out-of-service-ready", ["Pending", "Running", "Stopping Drained", "Failed Drained"]],
     ["deadline", ["Pending", "Running", "Failed DeadlineExceeded"]],
     ["pod-deleted", ["Pending", "Running", "Stopping Deleted", "Failed Deleted"]],
     ["onfailure-6", ["Pending", "Running", "Stopping Application", "Failed Application"]],
@@ -40,7 +42,7 @@ describe("recordings of the real controllers", () => {
   })
 
   it("node-lost without its Node read: evicted, neither lost nor the application", () => {
-    expect(story(replay("node-lost")).at(-1)).toBe("Failed Evicted")
+    expect(story(replay("node-lost", ["Node"])).at(-1)).toBe("Failed Evicted")
   })
 
   it("without pods nothing is the application's fault", () => {

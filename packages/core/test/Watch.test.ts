@@ -4,9 +4,10 @@ import { KubeApi } from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
+import * as Registry from "@dispatch-kubeflow/testkit/Registry"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Either, Fiber, Option, Stream } from "effect"
+import { Clock, DateTime, Effect, Either, Fiber, Option, Stream, TestClock } from "effect"
 import { injected, layer, namespace, prepare, requests, start } from "./WatchWorld.js"
 
 const states = (updates: ReadonlyArray<{ readonly state: string }>): ReadonlyArray<string> =>
@@ -289,18 +290,62 @@ describe("Watch", () => {
       }).pipe(Effect.provide(asDispatcher("nothing")))
   )
 
-  it.scoped("writes nothing: it works on an API whose writes die", () =>
+  it.scoped("writes nothing", () =>
     Effect.gen(function* () {
       const world = yield* prepare()
       yield* world.create(injected("run-1", 1, 1), namespace)
       yield* world.settle
-      const before = (yield* (yield* Cluster.Cluster).state).version
       const watching = yield* start(Watch.namespace(namespace))
       yield* watching.pass("5 seconds")
-      const audit = yield* requests
-      expect(Object.keys(audit).filter((line) => !/^(get|list|watch) /.test(line))).toEqual([])
       expect(watching.last()).toMatchObject({ state: "Running" })
-      expect(before).toBeGreaterThan(0)
+      expect(Object.keys(yield* requests).filter((line) => !/^(get|list|watch) /.test(line))).toEqual([])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped(
+    "W21: whatever is cut and compacted, the last update and every pod's end are those of a watch that was never cut",
+    () =>
+      Effect.gen(function* () {
+        const world = yield* prepare()
+        const cluster = yield* Cluster.Cluster
+        const store = yield* EvidenceStore.EvidenceStore
+        const watching = yield* start(Watch.namespace(namespace))
+        const names = ["run-1", "run-2", "run-3", "run-4"]
+        for (const [index, name] of names.entries()) {
+          yield* world.create(injected(name, 1, 2), namespace)
+          yield* watching.pass("2 seconds")
+          yield* cluster.disconnect({ kind: "watch" }, index % 2 === 0 ? "broken" : "end")
+          const [first] = (yield* world.pods(namespace)).filter(({ metadata }) => metadata.name.startsWith(`${name}-`))
+          if (first !== undefined) yield* world.exit(first, { code: index })
+          yield* watching.pass("1 second")
+          if (index === 2) yield* cluster.compact()
+          yield* watching.pass("1 minute")
+        }
+        yield* watching.pass("2 minutes")
+        const fresh = yield* Effect.provide(start(Watch.namespace(namespace)), EvidenceStore.layerMemory())
+        yield* fresh.pass("1 second")
+        for (const name of names) {
+          expect(watching.last(name)).toMatchObject({
+            state: fresh.last(name)?.state,
+            outcome: fresh.last(name)?.outcome,
+            alive: fresh.last(name)?.alive
+          })
+          const kept = Option.getOrThrow(yield* store.get({ namespace, name }))
+          const live = new Set((yield* world.pods(namespace)).map(({ metadata }) => metadata.uid))
+          for (const [uid, { presence }] of Object.entries(kept.pods))
+            expect(presence === "present").toBe(live.has(uid))
+        }
+      }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("a large job is told by what a read brings, not pod by pod", () =>
+    Effect.gen(function* () {
+      const world = yield* prepare(Array.from({ length: 100 }, (_, index) => `n${index}`))
+      const watching = yield* start(Watch.namespace(namespace))
+      yield* world.create(injected("run-1", 1, 100), namespace)
+      yield* watching.pass("5 seconds")
+      expect(states(watching.updates)).toEqual(["Pending", "Running"])
+      expect(watching.updates.length).toBeLessThan(10)
     }).pipe(Effect.provide(layer()))
   )
 
@@ -315,24 +360,95 @@ describe("Watch", () => {
     }).pipe(Effect.provide(layer()))
   )
 
+  const kueue = {
+    localQueue: "train",
+    admissionCheck: "gate",
+    controllerName: "example.com/gate",
+    lease: { namespace, name: "gate" }
+  }
+  const without = Registry.make([...Registry.kubernetes, ...Registry.jobSet, ...Registry.kubeflowTrainer])
+  const older = Registry.make([
+    ...Registry.kubernetes,
+    ...Registry.jobSet,
+    ...Registry.kubeflowTrainer,
+    ...Registry.kueue("v1beta1")
+  ])
+
   it.scoped("Kueue mode on a cluster that does not serve Kueue: told, not failed", () =>
     Effect.gen(function* () {
       const world = yield* prepare()
       yield* world.create(injected("run-1", 1, 1), namespace)
       yield* world.settle
-      const watching = yield* start(Watch.namespace(namespace), {
-        kueue: {
-          localQueue: "train",
-          admissionCheck: "gate",
-          controllerName: "example.com/gate",
-          lease: { namespace, name: "gate" }
-        }
-      })
-      const exit = yield* Fiber.poll(watching.fiber)
-      expect(exit).toEqual(Option.none())
+      const watching = yield* start(Watch.namespace(namespace), { kueue })
+      yield* watching.pass("1 second")
+      expect(yield* Fiber.poll(watching.fiber)).toEqual(Option.none())
       expect(watching.last()).toMatchObject({ state: "Running" })
-    }).pipe(Effect.provide(layer()))
+      expect(watching.last()?.notes.join()).toContain("Workloads are not served")
+    }).pipe(Effect.provide(layer({ registry: without })))
   )
+
+  for (const [version, registry] of [
+    ["v1beta2", undefined],
+    ["v1beta1", older]
+  ] as const) {
+    it.scoped(`Kueue mode, ${version}: a preemption that only the Workload tells`, () =>
+      Effect.gen(function* () {
+        const world = yield* prepare()
+        const cluster = yield* Cluster.Cluster
+        yield* world.create(injected("run-1", 1, 1), namespace)
+        yield* TestClock.adjust("3 seconds")
+        yield* world.settle
+        const watching = yield* start(Watch.namespace(namespace), { kueue })
+        yield* watching.pass("1 second")
+        const job = yield* cluster.admin.get(Trainer.trainJobs, { namespace, name: "run-1" })
+        const workload = (conditions: ReadonlyArray<object>, evictions: ReadonlyArray<object>) => ({
+          apiVersion: `kueue.x-k8s.io/${version}`,
+          kind: "Workload",
+          metadata: {
+            name: "trainjob-run-1-abcde",
+            namespace,
+            uid: "workload",
+            ownerReferences: [
+              {
+                apiVersion: "trainer.kubeflow.org/v1alpha1",
+                kind: "TrainJob",
+                name: "run-1",
+                uid: job.metadata.uid,
+                controller: true
+              }
+            ]
+          },
+          spec: { active: true, queueName: "train", podSets: [] },
+          status: { conditions, schedulingStats: { evictions } }
+        })
+        yield* cluster.seed([workload([], [])])
+        yield* watching.pass("5 seconds")
+        expect(watching.last()).toMatchObject({ state: "Running" })
+        const at = DateTime.formatIso(DateTime.unsafeMake(yield* Clock.currentTimeMillis)).replace(".000Z", "Z")
+        const evicted = {
+          status: "True",
+          reason: "Preempted",
+          message: "Preempted to accommodate",
+          lastTransitionTime: at
+        }
+        yield* cluster.seed([
+          workload([{ type: "Evicted", ...evicted }], [{ reason: "Preempted", underlyingCause: "", count: 1 }])
+        ])
+        yield* cluster.admin.patch(
+          Trainer.trainJobs,
+          { namespace, name: "run-1" },
+          { type: "merge", body: { spec: { suspend: true } } }
+        )
+        yield* watching.pass("1 minute")
+        expect(watching.last()).toMatchObject({
+          state: "Pending",
+          execution: 1,
+          cause: { _tag: "Preempted", by: "kueue" }
+        })
+        expect(states(watching.updates)).toEqual(["Running", "Stopping", "Pending"])
+      }).pipe(Effect.provide(layer(registry === undefined ? {} : { registry })))
+    )
+  }
 
   it.effect("can be composed: R is never", () =>
     Effect.gen(function* () {

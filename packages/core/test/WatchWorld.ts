@@ -1,5 +1,4 @@
 import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
-import { KubeApi } from "@dispatch-kubeflow/core/kube/KubeApi"
 import type * as Update from "@dispatch-kubeflow/core/decide/Update"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
@@ -93,5 +92,3 @@ export const requests = Effect.map(
     return counts
   }
 )
-
-export const api = KubeApi

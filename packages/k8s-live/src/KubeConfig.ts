@@ -65,8 +65,7 @@ export interface ClientNodeKubeConfig {
     readonly password?: string
     readonly impersonateUser?: string
     readonly exec?: unknown
-    // oxlint-disable-next-line typescript/no-explicit-any -- its own type, which says nothing
-    readonly authProvider?: any
+    readonly authProvider?: unknown
   } | null
   readonly applyToHTTPSOptions: (options: RequestOptions) => Promise<void>
 }

@@ -5,13 +5,17 @@ import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
+import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
+import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import { Cluster } from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Fiber, Option, Stream, TestClock } from "effect"
+import { Context, Effect, Fiber, Layer, Option, Schedule, Stream, TestClock } from "effect"
+import * as Clusters from "./clusters.js"
 import * as Manifests from "./manifests.js"
+import { realKubeconfig, whyLeftOut } from "./worlds.js"
 
 const namespace = "team-a"
 
@@ -99,7 +103,10 @@ const survey = (config: AdapterConfig.AdapterConfig, api: KubeApi.Service) =>
     const found: Record<string, string> = {
       output: yield* drive(said(Stream.runDrain(adapter.outputEvents(ref, { stream: "Stdout" })))),
       "output --follow": yield* drive(said(Stream.runHead(follow))),
-      watch: yield* drive(said(Stream.runHead(adapter.watch(Watch.ref(ref))))),
+      // Long enough for every list and watch of it to be open, and to be refused
+      watch: yield* drive(
+        said(Effect.timeoutOption(Stream.runDrain(adapter.watch(Watch.ref(ref))), "3 seconds"))
+      ),
       ceased: yield* drive(said(adapter.ceased(ref))),
       "capabilities --runtime": yield* ofRuntime("ClusterTrainingRuntime"),
       "capabilities --runtime TrainingRuntime/…": yield* ofRuntime("TrainingRuntime"),
@@ -116,6 +123,54 @@ const survey = (config: AdapterConfig.AdapterConfig, api: KubeApi.Service) =>
     }
     return found
   })
+
+const outputs = ["output", "output --follow"]
+const gate = ["AttemptInjection", "ReadmissionGate"]
+const trainer = "trainer.kubeflow.org"
+
+/**
+ * What changes without a permission, beside the preflight's own check of it. `Hold` changes where the backend may write.
+ * Nothing else changes without an optional permission here: it only sharpens an answer about something that is not going on.
+ */
+const effects: Readonly<Record<string, ReadonlyArray<string>>> = {
+  "get pods": ["output --follow"],
+  "list pods": [...outputs, "OutputRead", "OutputFollow", "watch", "ceased", "Hold"],
+  "watch pods": ["OutputFollow", "watch"],
+  "get pods/log": [...outputs, "OutputRead", "OutputFollow"],
+  [`get trainjobs.${trainer}`]: [...outputs, "ceased", "Hold"],
+  [`list trainjobs.${trainer}`]: ["watch"],
+  [`watch trainjobs.${trainer}`]: ["watch"],
+  [`create trainjobs.${trainer}`]: ["Hold"],
+  [`patch trainjobs.${trainer}`]: ["Hold"],
+  [`delete trainjobs.${trainer}`]: ["Hold"],
+  [`get trainingruntimes.${trainer}`]: ["capabilities --runtime TrainingRuntime/…"],
+  [`list trainingruntimes.${trainer}`]: ["runtime check --all"],
+  [`get clustertrainingruntimes.${trainer}`]: ["capabilities --runtime"],
+  [`list clustertrainingruntimes.${trainer}`]: ["runtime check --all"],
+  "get jobsets.jobset.x-k8s.io": [...outputs, "ceased", "Hold"],
+  "list jobsets.jobset.x-k8s.io": ["watch"],
+  "watch jobsets.jobset.x-k8s.io": ["watch"],
+  "list jobs.batch": [...outputs, "watch", "ceased"],
+  "watch jobs.batch": ["watch"],
+  "list events": [],
+  "watch events": [],
+  "get nodes": ["ceased"],
+  "get leases.coordination.k8s.io in kube-node-lease": [],
+  "get workloads.kueue.x-k8s.io": [],
+  "list workloads.kueue.x-k8s.io": ["watch"],
+  "watch workloads.kueue.x-k8s.io": ["watch"],
+  "update workloads.kueue.x-k8s.io": ["Hold"],
+  "get localqueues.kueue.x-k8s.io": gate,
+  "get clusterqueues.kueue.x-k8s.io": gate,
+  "get admissionchecks.kueue.x-k8s.io": gate,
+  "get namespaces": gate,
+  "get leases.coordination.k8s.io in gate-system": gate
+}
+
+const effectsOf = (mode: Manifests.Mode, id: string): ReadonlyArray<string> =>
+  (effects[id] ?? [`no effect is named for ${id}`]).filter((name) => name !== "Hold" || mode !== "read-only")
+
+const listsRuntimes = (id: string): boolean => /^list (cluster)?trainingruntimes/.test(id)
 
 const world = (mode: Manifests.Mode) =>
   Effect.gen(function* () {
@@ -168,11 +223,109 @@ for (const mode of ["read-only", "plain", "kueue"] as const) {
           if (role === undefined) continue
           const lesser = yield* whileLacking(Manifests.without(manifests, grant), role)
           const changed = Object.entries(lesser).filter(([name, text]) => whole[name] !== text)
-          console.log(mode, JSON.stringify(grant.id), JSON.stringify(changed.map(([name]) => name)))
+          const names = changed.map(([name]) => name)
+          const programs = names.filter((name) => !name.startsWith("access: "))
+          expect([grant.id, ...programs.toSorted()]).toEqual([grant.id, ...effectsOf(mode, grant.id).toSorted()])
+          // The preflight asks for exactly this permission, and for all but what `runtime check --all` alone needs
+          const checks = names.filter((name) => name.startsWith("access: "))
+          expect([grant.id, checks.length]).toEqual([grant.id, mode === "read-only" && listsRuntimes(grant.id) ? 0 : 1])
+          for (const [name, text] of changed) {
+            expect([grant.id, name, text.includes(grant.verb)]).toEqual([grant.id, name, true])
+          }
         }
         expect(yield* asDispatcher).toEqual(whole)
       }).pipe(Effect.provide(TestCluster.layer()))
     )
   })
 }
-void Access
+
+/** Asks the preflight's permissions until as many are denied as should be; RBAC reaches the authorizer within a second. */
+const reviews = (config: AdapterConfig.AdapterConfig, api: KubeApi.Service, denied: number) =>
+  Access.ask(api, Access.needs(config)).pipe(
+    Effect.map((outcomes) => outcomes.filter((it) => it.review._tag !== "Allowed").map((it) => it.need)),
+    Effect.filterOrFail(
+      (needs) => needs.length === denied,
+      (needs) => needs
+    ),
+    Effect.retry(Schedule.intersect(Schedule.spaced("100 millis"), Schedule.recurs(100))),
+    Effect.merge
+  )
+
+const matches = (manifest: Manifests.Manifest, grant: Manifests.Grant, need: Access.Need): boolean => {
+  const rule = manifest.rules?.[grant.rule]
+  const { attributes } = need
+  const resource = `${attributes.resource}${attributes.subresource === undefined ? "" : `/${attributes.subresource}`}`
+  return rule?.resources[0] === resource && rule.apiGroups[0] === attributes.group && attributes.verb === grant.verb
+}
+
+const live = (kubeconfig: string) =>
+  Effect.map(
+    Layer.build(KubeApiLive.layer({ source: KubeConfig.Source.Text({ text: kubeconfig }) })),
+    (context) => Context.get(context, KubeApi.KubeApi)
+  )
+
+const onRealCluster = (kubeconfig: string): void =>
+  it.layer(Clusters.real(kubeconfig), { excludeTestServices: true, timeout: "60 seconds" })(
+    "deploy/rbac on a real API server",
+    (it) => {
+      for (const mode of ["read-only", "plain", "kueue"] as const) {
+        const prepared = Effect.gen(function* () {
+          const world = yield* Clusters.ClusterWorld
+          const account = `by-${mode}`
+          const manifests = Clusters.forAccount(Manifests.load(mode, Clusters.names(world)), account)
+          yield* Clusters.provide(world.api, manifests)
+          const api = yield* live(yield* world.kubeconfig(account))
+          const config = AdapterConfig.make({
+            namespace: world.namespace,
+            access: mode === "read-only" ? "read-only" : "read-write",
+            kueue: mode === "kueue" ? world.kueue : undefined
+          })
+          yield* reviews(config, api, 0)
+          return { world, manifests, api, config }
+        })
+
+        it.scoped(`${mode}.yaml is sufficient: preflight and capabilities answer as to an administrator`, () =>
+          Effect.gen(function* () {
+            const { api, config, world } = yield* prepared
+            const ask = (as: KubeApi.Service) =>
+              Effect.gen(function* () {
+                const adapter = yield* Adapter.make(config).pipe(
+                  Effect.provideService(KubeApi.KubeApi, as),
+                  Effect.provide(EvidenceStore.layerMemory())
+                )
+                const report = yield* adapter.preflight({
+                  spec: { runtimeRef: { name: world.runtimes.torch } }
+                })
+                const answers = yield* adapter.capabilities({ runtimeRef: { name: world.runtimes.torch } })
+                return {
+                  mode: report.mode,
+                  checks: report.checks.map((check) => `${check.id}: ${check.outcome}`),
+                  answers: answers.map((it) => `${it.capability}: ${it.support.answer}, ${it.support.source}`)
+                }
+              })
+            const mine = yield* ask(api)
+            expect(mine).toEqual(yield* ask(world.api))
+            expect(mine.mode._tag).toBe(mode === "read-only" ? "ReadOnly" : "Writable")
+          })
+        )
+
+        it.scoped(`${mode}.yaml is least: without any one permission the preflight's check of it fails, and no other`, () =>
+          Effect.gen(function* () {
+            const { api, config, manifests, world } = yield* prepared
+            for (const grant of Manifests.grants(manifests)) {
+              const role = manifests[grant.role]
+              if (role === undefined || (mode === "read-only" && listsRuntimes(grant.id))) continue
+              yield* Clusters.change(world.api, role, { rules: Manifests.without(manifests, grant).rules })
+              const denied = yield* reviews(config, api, 1)
+              expect([grant.id, denied.map((need) => matches(role, grant, need))]).toEqual([grant.id, [true]])
+              yield* Clusters.change(world.api, role, { rules: role.rules })
+            }
+            expect(yield* reviews(config, api, 0)).toEqual([])
+          })
+        )
+      }
+    }
+  )
+
+if (realKubeconfig === undefined) describe("deploy/rbac on a real API server", () => it.skip(whyLeftOut, () => undefined))
+else onRealCluster(realKubeconfig)

@@ -3,7 +3,7 @@ import * as KubeError from "@dispatch-kubeflow/core/kube/KubeError"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { KubeTransport, WatchFrame } from "@dispatch-kubeflow/core/kube/KubeTransport"
 import { describe, expect, it } from "@effect/vitest"
-import { Deferred, Effect, Option, Queue, Ref, type Scope, Stream } from "effect"
+import { Deferred, Effect, Logger, Option, Queue, Ref, type Scope, Stream } from "effect"
 import * as ApiServer from "../src/ApiServer.js"
 import type * as Rbac from "../src/Rbac.js"
 import * as Registry from "../src/Registry.js"
@@ -452,7 +452,7 @@ describe("answers", () => {
       const got = yield* http(`${server.url}${podsPath}`)
       expect(got.status).toBe(500)
       expect(JSON.parse(got.text)).toMatchObject({ kind: "Status", code: 500 })
-    })
+    }).pipe(Effect.provide(Logger.remove(Logger.defaultLogger)))
   )
 })
 

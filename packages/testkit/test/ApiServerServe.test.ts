@@ -247,6 +247,17 @@ describe("the served in-memory cluster", () => {
       request.end()
     })
 
+  it.scoped("in a TestClock the cluster's time is its own, and sockets work all the same", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(1_795_968_000_000)
+      const server = yield* ApiServer.serveCluster({ anonymous: Rbac.admin })
+      const response = yield* Effect.promise(() => fetch(`${server.url}/api/v1/namespaces?watch=true`))
+      expect(response.status).toBe(200)
+      expect(response.headers.get("date")).toBe("Sun, 29 Nov 2026 16:00:00 GMT")
+      yield* Effect.promise(() => response.body?.cancel() ?? Promise.resolve())
+    }).pipe(Effect.provide(Cluster.layer()))
+  )
+
   it.scopedLive("client certificates: CN is the user, each O a group; another authority's certificate is none", () =>
     Effect.gen(function* () {
       const [tls, bob, eve] = yield* Effect.all([

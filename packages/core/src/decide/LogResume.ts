@@ -80,11 +80,7 @@ const fitsStamp = (position: number, byte: number): boolean => {
   return expected === digit ? byte >= digit && byte <= digit + 9 : byte === expected
 }
 
-const text = (bytes: Uint8Array): string => {
-  let result = ""
-  for (const byte of bytes) result += String.fromCharCode(byte)
-  return result
-}
+const text = (bytes: Uint8Array): string => String.fromCharCode(...bytes)
 
 // https://github.com/kubernetes/kubernetes: pkg/kubelet writes these into a body whose status was sent already
 const wholeSentences = [
@@ -121,15 +117,15 @@ interface Line {
   hash: number
 }
 
-interface Entry {
-  readonly key: string
-  readonly stamp: string
-  readonly index: number
-}
-
 const hashStart = 0x811c9dc5
 const hashStep = (hash: number, byte: number): number => Math.imul(hash ^ byte, 0x01000193)
 const keyOf = (line: Line): string => `${line.stamp} ${line.length} ${line.hash >>> 0}`
+
+const hashOf = (start: number, bytes: Uint8Array): number => {
+  let hash = start
+  for (let index = 0; index < bytes.length; index++) hash = hashStep(hash, bytes[index] ?? 0)
+  return hash
+}
 
 const bump = (counts: Map<string, number>, key: string, by: number): void => {
   const next = (counts.get(key) ?? 0) + by
@@ -152,16 +148,13 @@ type Mode =
 
 /** A reader of one container instance's log. */
 export const make = (options: Options = {}): Reader => {
-  // What was delivered: the newest lines one by one (in order of delivery), older ones as "stamped up to here"
-  const entries: Array<Entry> = []
-  let oldest = 0
+  // What was delivered: the newest lines one by one, in a ring; older ones as "stamped up to here"
+  const ring: Array<Line> = []
   let delivered = 0
-  const known = new Map<string, number>()
   let floor = ""
   let floorSince = 0
   let firstStamp: string | undefined
   let lastStamp: string | undefined
-  let lastKey: string | undefined
   let cut: Line | undefined
   let startsAt: string | undefined
 
@@ -172,6 +165,7 @@ export const make = (options: Options = {}): Reader => {
   let matched = false
   let continuous = true
   let stamped = false
+  let lastKey: string | undefined
   let pending = new Map<string, number>()
   let pendingStamps = new Map<string, number>()
   let line: Line | undefined
@@ -203,21 +197,11 @@ export const make = (options: Options = {}): Reader => {
   }
 
   const remember = (done: Line): void => {
-    const key = keyOf(done)
-    entries.push({ key, stamp: done.stamp, index: delivered++ })
-    bump(known, key, 1)
-    lastKey = key
-    if (entries.length - oldest > remembered) {
-      const gone = entries[oldest++]
-      if (gone !== undefined) {
-        bump(known, gone.key, -1)
-        if (gone.index >= floorSince && gone.stamp > floor) floor = gone.stamp
-      }
-      if (oldest > remembered) {
-        entries.splice(0, oldest)
-        oldest = 0
-      }
-    }
+    const slot = delivered % remembered
+    const gone = ring[slot]
+    if (gone !== undefined && delivered - remembered >= floorSince && gone.stamp > floor) floor = gone.stamp
+    ring[slot] = done
+    delivered++
   }
 
   const begin = (stamp: string): void => {
@@ -274,13 +258,13 @@ export const make = (options: Options = {}): Reader => {
     let rest = bytes
     if (mode === "verify" && cut !== undefined) {
       const old = rest.subarray(0, cut.length - line.length)
-      for (const byte of old) line.hash = hashStep(line.hash, byte)
+      line.hash = hashOf(line.hash, old)
       line.length += old.length
       rest = rest.subarray(old.length)
       verified()
       if (rest.length === 0) return
     }
-    for (const byte of rest) line.hash = hashStep(line.hash, byte)
+    line.hash = hashOf(line.hash, rest)
     line.length += rest.length
     if (mode === "deliver") write(rest)
   }
@@ -328,6 +312,15 @@ export const make = (options: Options = {}): Reader => {
 
   const takeHead = (chunk: Uint8Array, start: number): number => {
     let at = start
+    if (mode === "stamp" && headLength === 0 && chunk.length - start >= prefixLength) {
+      let fits = 0
+      while (fits < prefixLength && fitsStamp(fits, chunk[start + fits] ?? 0)) fits++
+      if (fits === prefixLength) {
+        head.set(chunk.subarray(start, start + prefixLength))
+        begin(text(head.subarray(0, stampLength)))
+        return start + prefixLength
+      }
+    }
     while (at < chunk.length) {
       const byte = chunk[at] ?? 0
       if (mode === "stamp") {
@@ -413,12 +406,14 @@ export const make = (options: Options = {}): Reader => {
     tail = connection.tail === true && !repeating
     matched = false
     stamped = false
-    pending = new Map(known)
+    pending = new Map()
     pendingStamps = new Map()
-    for (let index = oldest; index < entries.length; index++) {
-      const entry = entries[index]
-      if (entry !== undefined) bump(pendingStamps, entry.stamp, 1)
+    for (const line of ring) {
+      bump(pending, keyOf(line), 1)
+      bump(pendingStamps, line.stamp, 1)
     }
+    const last = delivered === 0 ? undefined : ring[(delivered - 1) % remembered]
+    lastKey = last === undefined ? undefined : keyOf(last)
     line = undefined
     mode = "stamp"
     headLength = 0

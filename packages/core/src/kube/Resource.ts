@@ -59,7 +59,7 @@ export const make = <A extends KubeObject, const S extends Scope>(options: {
   const guard = Guard.fromAst(options.schema.ast)
   return {
     ...options,
-    // A decoder copies the object, at 30 times the cost of looking at it; it is asked only for what is wrong
+    // A decoder copies the object, at many times the cost of looking at it; it is asked only for what is wrong
     decode: guard === undefined ? decode : (value) => (guard(value) ? Either.right(value as A) : decode(value))
   }
 }

@@ -81,24 +81,35 @@ const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
 const uidText = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g
 
 /** Names the pods in order of appearance, so that random suffixes do not matter. */
-export class Names {
-  readonly pods = new Map<string, string>()
-  readonly actual = new Map<string, string>()
-  readonly counts = new Map<string, number>()
-  see(object: Obj): void {
-    if (object["kind"] !== "Pod") return
-    const name = str(at(object, "metadata", "name"))
-    const prefix = str(at(object, "metadata", "generateName"))
-    if (prefix === "" || this.pods.has(name)) return
-    const count = (this.counts.get(prefix) ?? 0) + 1
-    this.counts.set(prefix, count)
-    this.pods.set(name, `${prefix}#${count}`)
-    this.actual.set(`${prefix}#${count}`, name)
-  }
-  text(value: string): string {
-    let result = value
-    for (const [name, token] of this.pods) result = result.split(name).join(token)
-    return result
+export interface Names {
+  readonly pods: ReadonlyMap<string, string>
+  readonly actual: ReadonlyMap<string, string>
+  readonly see: (object: Obj) => void
+  readonly text: (value: string) => string
+}
+
+export const makeNames = (): Names => {
+  const pods = new Map<string, string>()
+  const actual = new Map<string, string>()
+  const counts = new Map<string, number>()
+  return {
+    pods,
+    actual,
+    see: (object) => {
+      if (object["kind"] !== "Pod") return
+      const name = str(at(object, "metadata", "name"))
+      const prefix = str(at(object, "metadata", "generateName"))
+      if (prefix === "" || pods.has(name)) return
+      const count = (counts.get(prefix) ?? 0) + 1
+      counts.set(prefix, count)
+      pods.set(name, `${prefix}#${count}`)
+      actual.set(`${prefix}#${count}`, name)
+    },
+    text: (value) => {
+      let result = value
+      for (const [name, token] of pods) result = result.split(name).join(token)
+      return result
+    }
   }
 }
 

@@ -144,7 +144,7 @@ export const replay = (
       ]
     )
     const from = (yield* entries).length
-    const theirs = new Recording.Names()
+    const theirs = Recording.makeNames()
     for (const event of recording.events) theirs.see(event.object)
     const answers: Array<string> = []
     let now = 0
@@ -153,7 +153,7 @@ export const replay = (
       if (wait > 0) yield* TestClock.adjust(wait)
       now += Math.max(wait, 0)
       yield* cluster.settle
-      const ours = new Recording.Names()
+      const ours = Recording.makeNames()
       for (const entry of yield* entries) ours.see(entry.object)
       let text = `${step.request ?? ""} ${JSON.stringify(step.body ?? null)}`
       for (const [name, token] of theirs.pods) text = text.split(name).join(ours.actual.get(token) ?? name)
@@ -219,12 +219,12 @@ export const replay = (
     yield* cluster.settle
 
     const ignored = new Set(["ClusterTrainingRuntime", "Lease", "Secret", ...(options.ignore ?? [])])
-    const mine = new Recording.Names()
+    const mine = Recording.makeNames()
     const log = (yield* entries).slice(from) as ReadonlyArray<{
       readonly type: string
       readonly object: Readonly<Record<string, unknown>>
     }>
-    const recordedNames = new Recording.Names()
+    const recordedNames = Recording.makeNames()
     const recorded = Recording.histories(recording.events, recordedNames, ignored)
     const ours = Recording.histories(log, mine, ignored)
     const missing = [...recorded.keys()].filter((id) => !ours.has(id))

@@ -1,0 +1,39 @@
+/**
+ * The benchmarks: each compares within one run and prints ratios; absolute figures depend on the machine.
+ *
+ *     npm run bench                    all of them
+ *     npm run bench -- memory-writes   one
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect } from "effect"
+import { spawnSync } from "node:child_process"
+import { fileURLToPath } from "node:url"
+import * as MemoryWrites from "./memory-writes.js"
+
+/** In a process of its own: it forks its server from its own file. */
+const liveWatch = Effect.sync(() => {
+  const { status } = spawnSync(
+    process.execPath,
+    [...process.execArgv, "--expose-gc", fileURLToPath(new URL("live-watch.ts", import.meta.url)), "5", "10000"],
+    { stdio: "inherit" }
+  )
+  if (status !== 0) throw new Error("live-watch failed")
+})
+
+const benches: Readonly<Record<string, Effect.Effect<void, unknown>>> = {
+  "memory-writes": MemoryWrites.run(300),
+  "live-watch": liveWatch
+}
+
+const wanted = process.argv.slice(2)
+const unknown = wanted.filter((name) => !(name in benches))
+const program =
+  unknown.length > 0
+    ? Effect.dieMessage(`no benchmark ${unknown.join(", ")}; there are ${Object.keys(benches).join(", ")}`)
+    : Effect.forEach(
+        Object.entries(benches).filter(([name]) => wanted.length === 0 || wanted.includes(name)),
+        ([, bench]) => bench,
+        { discard: true }
+      )
+
+NodeRuntime.runMain(program)

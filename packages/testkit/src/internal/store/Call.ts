@@ -1,0 +1,333 @@
+/**
+ * A request on its way: its options, its body, and the checks that every write passes.
+ *
+ * @module
+ */
+import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import { Either } from "effect"
+import * as Failure from "../../Failure.js"
+import * as Json from "../../Json.js"
+import type * as ManagedFields from "../../ManagedFields.js"
+import * as Registry from "../../Registry.js"
+import * as Validation from "../../Validation.js"
+import { type Env, type Review, type State, type Step, type Type, at, definition, get, objectKey } from "./State.js"
+
+export interface Call {
+  readonly state: State
+  readonly request: KubeRequest.KubeRequest
+  readonly env: Env
+  readonly type: Registry.ResourceDefinition
+  readonly dryRun: boolean
+}
+
+export interface Done {
+  readonly state: State
+  readonly status: number
+  readonly body: Json.Json
+  readonly warnings?: ReadonlyArray<string>
+}
+
+export const isTrue = (value: string | undefined): boolean =>
+  value !== undefined && !["0", "false", ""].includes(value.toLowerCase())
+
+export const parseVersion = (text: string): number | undefined => (/^\d{1,19}$/.test(text) ? Number(text) : undefined)
+
+export const versionError = (text: string): string =>
+  `resourceVersion: Invalid value: ${JSON.stringify(text)}: strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax`
+
+export const parseInteger = (text: string | undefined): Step<number | undefined> => {
+  if (text === undefined || text === "") return Either.right(undefined)
+  return /^[+-]?\d+$/.test(text)
+    ? Either.right(Number(text))
+    : Either.left(Failure.badRequest(`strconv.ParseInt: parsing ${JSON.stringify(text)}: invalid syntax`))
+}
+
+const optionsKind = (verb: KubeRequest.Verb): string => {
+  switch (verb) {
+    case "create":
+      return "CreateOptions"
+    case "update":
+      return "UpdateOptions"
+    case "patch":
+      return "PatchOptions"
+    default:
+      return "DeleteOptions"
+  }
+}
+
+export const dryRunOf = (kind: string, values: ReadonlyArray<string>): Step<boolean> => {
+  const bad = values.filter((value) => value !== "All")
+  if (bad.length > 0) {
+    return Either.left(
+      Failure.invalidOption(
+        kind,
+        "dryRun",
+        "FieldValueNotSupported",
+        `Unsupported value: ${JSON.stringify(values)}: supported values: "All"`
+      )
+    )
+  }
+  return Either.right(values.length > 0)
+}
+
+const fieldManagerLimit = 128
+
+export const writeOptions = (request: KubeRequest.KubeRequest): Step<boolean> => {
+  const kind = optionsKind(request.verb)
+  const { dryRun, fieldManager, fieldValidation, force } = request.query
+  if (fieldManager !== undefined && fieldManager.length > fieldManagerLimit) {
+    return Either.left(
+      Failure.invalidOption(
+        kind,
+        "fieldManager",
+        "FieldValueTooLong",
+        `Too long: may not be more than ${fieldManagerLimit} bytes`
+      )
+    )
+  }
+  if (fieldValidation !== undefined && !["", "Strict", "Warn", "Ignore"].includes(fieldValidation)) {
+    return Either.left(
+      Failure.invalidOption(
+        kind,
+        "fieldValidation",
+        "FieldValueNotSupported",
+        `Unsupported value: ${JSON.stringify(fieldValidation)}: supported values: "", "Ignore", "Strict", "Warn"`
+      )
+    )
+  }
+  if (request.verb === "patch") {
+    if (request.patchType === "apply" && (fieldManager ?? "") === "") {
+      return Either.left(
+        Failure.invalidOption(kind, "fieldManager", "FieldValueRequired", "Required value: is required for apply patch")
+      )
+    }
+    if (request.patchType !== "apply" && force !== undefined) {
+      return Either.left(
+        Failure.invalidOption(
+          kind,
+          "force",
+          "FieldValueForbidden",
+          "Forbidden: may not be specified for non-apply patch"
+        )
+      )
+    }
+  }
+  return dryRunOf(kind, dryRun === undefined ? [] : [dryRun])
+}
+
+export const body = (call: Call): Step<Json.JsonObject> => {
+  const { request, type } = call
+  const unrecognized = (why: string): Step<never> =>
+    Either.left(Failure.badRequest(`the object provided is unrecognized (must be of type ${type.kind}): ${why}`))
+  if (request.body === undefined || request.body === "") {
+    return unrecognized("couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)")
+  }
+  const value = Json.fromUnknown(request.body)
+  if (typeof value === "string") {
+    const parsed = parseText(value)
+    if (Json.isObject(parsed)) return Either.right(parsed)
+    const at = value.slice(1, 2)
+    return unrecognized(
+      `couldn't get version/kind; json parse error: invalid character '${at}' looking for beginning of object key string (${value})`
+    )
+  }
+  if (!Json.isObject(value)) {
+    return unrecognized(
+      `couldn't get version/kind; json parse error: json: cannot unmarshal ${Json.isArray(value) ? "array" : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" } (${JSON.stringify(value)})`
+    )
+  }
+  return Either.right(value)
+}
+
+export const parseText = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Why a body of another kind or version cannot become this type. */
+export const conversionError = (type: Registry.ResourceDefinition, kind: string, apiVersion: string): string =>
+  apiVersion === Registry.apiVersion(type)
+    ? `converting (${type.version}.${kind}) to (${type.group === "" ? "core" : (type.group.split(".")[0] ?? "")}.${type.kind}): unknown conversion`
+    : `no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(apiVersion)} in scheme "pkg/runtime/scheme.go:111"`
+
+/** Kind and version of a body; built-in types may leave both out. */
+export const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
+  const { type } = call
+  const kind = Json.string(object["kind"]) ?? ""
+  const apiVersion = Json.string(object["apiVersion"]) ?? ""
+  const expected = Registry.apiVersion(type)
+  if (type.custom) {
+    if (kind === "" || apiVersion === "") {
+      const missing = kind === "" ? "Kind" : "apiVersion"
+      return Either.left(
+        Failure.badRequest(
+          `the object provided is unrecognized (must be of type ${type.kind}): Object '${missing}' is missing in '${JSON.stringify(object)}' (${JSON.stringify(object)})`
+        )
+      )
+    }
+    if (apiVersion !== expected) {
+      return Either.left(
+        Failure.badRequest(
+          `the API version in the data (${apiVersion}) does not match the expected API version (${expected})`
+        )
+      )
+    }
+    if (kind !== type.kind) {
+      return Either.left(
+        Failure.invalid({ group: type.group, kind }, Json.string(Json.at(object, "metadata", "name")) ?? "", [
+          {
+            field: "kind",
+            reason: "FieldValueInvalid",
+            message: `Invalid value: ${JSON.stringify(kind)}: must be ${type.kind}`
+          }
+        ])
+      )
+    }
+    return Either.right(undefined)
+  }
+  if (kind === "" && apiVersion === "") return Either.right(undefined)
+  const version = apiVersion.slice(apiVersion.indexOf("/") + 1)
+  if ((apiVersion !== "" && apiVersion !== expected) || (kind !== "" && kind !== type.kind)) {
+    return Either.left(
+      Failure.badRequest(
+        `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${type.kind}: ${conversionError(type, kind, apiVersion)}`
+      )
+    )
+  }
+  return Either.right(undefined)
+}
+
+export const checkDecode = (type: Registry.ResourceDefinition, object: Json.JsonObject): Step<void> => {
+  const problem = type.custom ? undefined : type.decodeError(object)
+  return problem === undefined
+    ? Either.right(undefined)
+    : Either.left(
+        Failure.badRequest(
+          `${type.kind} in version ${JSON.stringify(type.version)} cannot be handled as a ${type.kind}: ${problem}`
+        )
+      )
+}
+
+export const namespaces: Type = { group: "", plural: "namespaces" }
+
+export const checkNamespace = (call: Call, name: string | undefined): Step<void> => {
+  const { request, state, type } = call
+  if (type.scope !== "Namespaced" || request.namespace === undefined) return Either.right(undefined)
+  const namespace = get(state, namespaces, undefined, request.namespace)
+  if (namespace === undefined) return Either.left(Failure.notFound(namespaces, request.namespace))
+  if (Json.at(namespace, "metadata", "deletionTimestamp") === undefined) return Either.right(undefined)
+  return Either.left(
+    Failure.forbidden(
+      type,
+      name,
+      `unable to create new content in namespace ${request.namespace} because it is being terminated`,
+      [
+        {
+          reason: "NamespaceTerminating",
+          message: `namespace ${request.namespace} is being terminated`,
+          field: "metadata.namespace"
+        }
+      ]
+    )
+  )
+}
+
+export const admit = (
+  call: Call,
+  operation: Review["operation"],
+  object: Json.JsonObject,
+  old: Json.JsonObject | undefined
+): Step<Json.JsonObject> => {
+  let current = object
+  for (const plugin of call.state.admission) {
+    const answer = plugin.admit({
+      operation,
+      definition: call.type,
+      subresource: call.request.subresource,
+      object: current,
+      old,
+      state: call.state,
+      dryRun: call.dryRun,
+      now: call.env.now
+    })
+    if (answer === undefined) continue
+    if (Either.isLeft(answer)) {
+      const { code = 403, message, reason = "Forbidden" } = answer.left
+      return Either.left(
+        Failure.make(code, reason, `admission webhook ${JSON.stringify(plugin.name)} denied the request: ${message}`)
+      )
+    }
+    current = answer.right
+  }
+  return Either.right(current)
+}
+
+export const writerOf = (call: Call): ManagedFields.Writer => ({
+  manager: call.request.query["fieldManager"] || (call.env.userAgent?.split("/")[0] ?? "unknown"),
+  apiVersion: Registry.apiVersion(call.type),
+  subresource: call.request.subresource ?? "",
+  time: Json.time(call.env.now),
+  custom: call.type.custom
+})
+
+export const validated = (
+  type: Registry.ResourceDefinition,
+  object: Json.JsonObject,
+  old: Json.JsonObject | undefined
+): Step<void> => {
+  const errors = [
+    ...Validation.metadata(type, object),
+    ...(old === undefined ? [] : Validation.metadataUpdate(object, old)),
+    ...type.validate(object, old)
+  ]
+  return errors.length === 0
+    ? Either.right(undefined)
+    : Either.left(Failure.invalid(type, Json.string(Json.at(object, "metadata", "name")) ?? "", errors))
+}
+
+/** The object with the managed fields of another state of it. */
+export const withManaged = (object: Json.JsonObject, from: Json.JsonObject): Json.JsonObject =>
+  Json.set(object, ["metadata", "managedFields"], Json.at(from, "metadata", "managedFields"))
+
+export const serverMetadata = [
+  "uid",
+  "creationTimestamp",
+  "deletionTimestamp",
+  "deletionGracePeriodSeconds",
+  "selfLink",
+  "managedFields"
+]
+
+export const existing = (call: Call): Step<Json.JsonObject> => {
+  const { request, state, type } = call
+  const name = request.name ?? ""
+  const object = at(state, { resource: Registry.typeKey(type), key: objectKey(request.namespace, name) })
+  return object === undefined ? Either.left(Failure.notFound(type, name)) : Either.right(object)
+}
+
+export const comparable = (object: Json.JsonObject): Json.JsonObject =>
+  Json.set(object, ["metadata", "resourceVersion"], undefined)
+
+export const sentVersion = (object: Json.JsonObject): string =>
+  Json.string(Json.at(object, "metadata", "resourceVersion")) ?? ""
+
+/** The definition that a request addresses, or the 404 or 405 that the server answers. */
+export const resolve = (state: State, request: KubeRequest.KubeRequest): Step<Registry.ResourceDefinition> => {
+  const type = definition(state, request.group, request.version, request.plural)
+  if (type === undefined) {
+    const builtIn = Registry.all(state.registry).some(
+      (candidate) => candidate.group === request.group && !candidate.custom
+    )
+    return Either.left(builtIn ? Failure.noResource : Failure.noPath)
+  }
+  if (type.scope === "Cluster" && request.namespace !== undefined) {
+    return Either.left(type.custom ? Failure.noPath : Failure.noResource)
+  }
+  if (type.scope === "Namespaced" && request.namespace === undefined && request.name !== undefined) {
+    return Either.left(type.custom ? Failure.noPath : Failure.noResource)
+  }
+  return Either.right(type)
+}

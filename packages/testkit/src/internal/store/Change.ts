@@ -1,0 +1,476 @@
+/**
+ * Creating, replacing and patching objects.
+ *
+ * @module
+ */
+import { Either } from "effect"
+import * as Failure from "../../Failure.js"
+import * as Json from "../../Json.js"
+import * as ManagedFields from "../../ManagedFields.js"
+import * as Patch from "../../Patch.js"
+import * as Registry from "../../Registry.js"
+import {
+  type Located,
+  type Step,
+  at,
+  canonical,
+  commit,
+  generationOf,
+  get,
+  isReleased,
+  keyOfObject,
+  objectKey,
+  render
+} from "./State.js"
+import {
+  type Call,
+  type Done,
+  admit,
+  body,
+  checkDecode,
+  checkKind,
+  checkNamespace,
+  comparable,
+  conversionError,
+  existing,
+  isTrue,
+  parseText,
+  parseVersion,
+  sentVersion,
+  serverMetadata,
+  validated,
+  withManaged,
+  writerOf
+} from "./Call.js"
+
+const generatedNameBase = 58
+
+const generateAttempts = 8
+
+/** The name of a new object: its own, or one generated that is free (the server, too, tries a few times). */
+const nameFor = (call: Call, metadata: Json.JsonObject): string => {
+  const given = Json.string(metadata["name"]) ?? ""
+  const base = Json.string(metadata["generateName"]) ?? ""
+  if (given !== "" || base === "") return given
+  let name = ""
+  for (let attempt = 0; attempt < generateAttempts; attempt += 1) {
+    name = base.slice(0, generatedNameBase) + call.env.suffix()
+    if (get(call.state, call.type, call.request.namespace, name) === undefined) break
+  }
+  return name
+}
+
+export const created = (call: Call, given: Json.JsonObject, applied: boolean): Step<Done> =>
+  Either.gen(function* () {
+    const { env, request, state, type } = call
+    const metadata = Json.object(given["metadata"])
+    const ownNamespace = Json.string(metadata["namespace"]) ?? ""
+    if (type.scope === "Namespaced" && ownNamespace !== "" && ownNamespace !== request.namespace) {
+      return yield* Either.left(
+        Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
+      )
+    }
+    const sentVersion = Json.string(metadata["resourceVersion"]) ?? ""
+    if (!applied && sentVersion !== "" && sentVersion !== "0") {
+      return yield* Either.left(Failure.plain("resourceVersion should not be set on objects to be created"))
+    }
+    const name = nameFor(call, metadata)
+    yield* checkNamespace(call, name)
+    const stamped: Json.JsonObject = {
+      ...given,
+      metadata: {
+        ...Json.omit(metadata, [
+          ...serverMetadata,
+          "resourceVersion",
+          ...(type.generation === "none" ? [] : ["generation"])
+        ]),
+        ...(name === "" ? {} : { name }),
+        ...(type.scope === "Namespaced" && request.namespace !== undefined ? { namespace: request.namespace } : {}),
+        uid: env.newUid(),
+        ...(type.generation === "none" ? {} : { generation: 1 }),
+        creationTimestamp: Json.time(env.now)
+      }
+    }
+    // Nodes register themselves together with their status
+    const fresh = type.statusSubresource && type.plural !== "nodes" ? Json.omit(stamped, ["status"]) : stamped
+    const own = type.defaults(fresh)
+    const admitted = yield* admit(call, "CREATE", type.prepare(own), undefined)
+    yield* validated(type, admitted, undefined)
+    const where: Located = { resource: Registry.typeKey(type), key: objectKey(request.namespace, name) }
+    const existing = at(state, where)
+    if (existing !== undefined) {
+      return yield* Either.left(
+        Failure.alreadyExists(type, name, Json.at(existing, "metadata", "deletionTimestamp") !== undefined)
+      )
+    }
+    const complete = canonical(type, admitted)
+    const managed = applied
+      ? canonical(type, withManaged(complete, given))
+      : canonical(type, withManaged(complete, ManagedFields.update(undefined, own, writerOf(call))))
+    if (call.dryRun) return { state, status: 201, body: render(type, managed) }
+    const result = commit(state, where, undefined, managed)
+    return { state: result.state, status: 201, body: render(type, result.object) }
+  })
+
+export const create = (call: Call): Step<Done> =>
+  Either.gen(function* () {
+    const { request, type } = call
+    if (type.scope === "Namespaced" && request.namespace === undefined) {
+      return yield* Either.left(type.custom ? Failure.noPath : Failure.methodNotAllowed)
+    }
+    if (request.name !== undefined && !type.custom) return yield* Either.left(Failure.methodNotAllowed)
+    const object = yield* body(call)
+    yield* checkKind(call, object)
+    yield* checkDecode(type, object)
+    return yield* created(call, object, false)
+  })
+
+export const content = (type: Registry.ResourceDefinition, object: Json.JsonObject): Json.JsonObject =>
+  Json.omit(
+    object,
+    type.statusSubresource ? ["metadata", "status", "apiVersion", "kind"] : ["metadata", "apiVersion", "kind"]
+  )
+
+const nextGeneration = (call: Call, old: Json.JsonObject, object: Json.JsonObject): Json.JsonObject => {
+  const { request, type } = call
+  if (type.generation === "none") return object
+  const changed =
+    request.subresource === undefined &&
+    (type.generation === "pod"
+      ? !Json.equal(old["spec"], object["spec"])
+      : !Json.equal(content(type, old), content(type, object)))
+  return Json.set(object, ["metadata", "generation"], generationOf(old) + (changed ? 1 : 0))
+}
+
+/** What of the incoming object may change through this endpoint; the rest stays as it was. */
+const restrict = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): Json.JsonObject => {
+  const { request, type } = call
+  const before = Json.object(old["metadata"])
+  const metadata: Json.JsonObject = {
+    ...Json.omit(Json.object(incoming["metadata"]), [
+      ...serverMetadata,
+      "generation",
+      "name",
+      "namespace",
+      "generateName",
+      "resourceVersion"
+    ]),
+    ...Object.fromEntries(
+      [...serverMetadata, "generation", "name", "namespace", "generateName", "resourceVersion"].flatMap((key) => {
+        const value = before[key]
+        return value === undefined ? [] : [[key, value] as const]
+      })
+    )
+  }
+  const status = (source: Json.JsonObject): Json.JsonObject =>
+    source["status"] === undefined ? {} : { status: source["status"] }
+  if (request.subresource === "status") {
+    return {
+      ...Json.omit(old, ["status"]),
+      ...(type.statusStoresMetadata ? { metadata } : {}),
+      ...status(incoming)
+    }
+  }
+  return type.statusSubresource
+    ? { ...Json.omit(incoming, ["status"]), metadata, ...status(old) }
+    : { ...incoming, metadata }
+}
+
+/** Stores a changed object: a no-op keeps its version, one whose last finalizer went is deleted. */
+const store = (call: Call, old: Json.JsonObject, next: Json.JsonObject, status = 200): Done => {
+  const { state, type } = call
+  const where: Located = { resource: Registry.typeKey(type), key: keyOfObject(old) }
+  if (Json.equal(comparable(old), comparable(next))) return { state, status, body: render(type, old) }
+  if (call.dryRun) return { state, status, body: render(type, next) }
+  if (isReleased(type, next)) {
+    // The answer keeps the version before, the event shows the last stored state: observed with 1.37.2
+    return { state: commit(state, where, old, undefined).state, status, body: render(type, next) }
+  }
+  const result = commit(state, where, old, next)
+  return { state: result.state, status, body: render(type, result.object) }
+}
+
+const checkedChange = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): Step<Json.JsonObject> =>
+  Either.gen(function* () {
+    const { type } = call
+    const restricted = restrict(call, old, incoming)
+    const own = type.defaults(restricted)
+    const defaulted = call.request.subresource === undefined ? type.prepare(own) : own
+    const admitted = yield* admit(call, "UPDATE", defaulted, old)
+    yield* validated(type, admitted, old)
+    return canonical(type, nextGeneration(call, old, admitted))
+  })
+
+const checkVersion = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): Step<void> => {
+  const { type } = call
+  const name = call.request.name ?? ""
+  const sent = sentVersion(incoming)
+  if (sent === "" || sent === "0") {
+    return type.custom
+      ? Either.left(
+          Failure.make(
+            422,
+            "Invalid",
+            `${Registry.qualified(type)} "${name}" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`,
+            {
+              ...Failure.named(type, name),
+              causes: [
+                {
+                  reason: "FieldValueInvalid",
+                  message: "Invalid value: 0: must be specified for an update",
+                  field: "metadata.resourceVersion"
+                }
+              ]
+            }
+          )
+        )
+      : Either.right(undefined)
+  }
+  if (parseVersion(sent) === undefined) {
+    return Either.left(Failure.plain(`strconv.ParseUint: parsing ${JSON.stringify(sent)}: invalid syntax`))
+  }
+  return sent === sentVersion(old) ? Either.right(undefined) : Either.left(Failure.modified(type, name))
+}
+
+export const update = (call: Call): Step<Done> =>
+  Either.gen(function* () {
+    const { request, type } = call
+    if (request.name === undefined) {
+      return yield* Either.left(type.custom ? Failure.badRequest("name must be provided") : Failure.methodNotAllowed)
+    }
+    const incoming = yield* body(call)
+    yield* checkKind(call, incoming)
+    yield* checkDecode(type, incoming)
+    const name = Json.string(Json.at(incoming, "metadata", "name")) ?? ""
+    if (name === "") {
+      return yield* Either.left(
+        Failure.badRequest(
+          `the name of the object (${request.name} based on URL) was undeterminable: name must be provided`
+        )
+      )
+    }
+    if (name !== request.name) {
+      return yield* Either.left(
+        Failure.badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`)
+      )
+    }
+    const namespace = Json.string(Json.at(incoming, "metadata", "namespace")) ?? ""
+    if (type.scope === "Namespaced" && namespace !== "" && namespace !== request.namespace) {
+      return yield* Either.left(
+        Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
+      )
+    }
+    const old = yield* existing(call)
+    const uid = Json.string(Json.at(incoming, "metadata", "uid")) ?? ""
+    const ownUid = Json.string(Json.at(old, "metadata", "uid")) ?? ""
+    if (uid !== "" && uid !== ownUid) {
+      return yield* Either.left(
+        Failure.conflict(
+          type,
+          name,
+          `StorageError: invalid object, Code: 4, Key: /registry/${type.group === "" ? "" : `${type.group}/`}${type.plural}/${objectKey(request.namespace, name)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${ownUid}`
+        )
+      )
+    }
+    yield* checkVersion(call, old, incoming)
+    if (request.subresource === "finalize") {
+      const next = Json.set(old, ["spec"], incoming["spec"])
+      return store(call, old, canonical(type, next))
+    }
+    const next = yield* checkedChange(call, old, incoming)
+    return store(call, old, canonical(type, ManagedFields.update(old, next, writerOf(call))))
+  })
+
+const patched = (call: Call, old: Json.JsonObject): Step<Json.JsonObject> => {
+  const { request, type } = call
+  const objection = (problem: Patch.Objection): Failure.Failure =>
+    problem._tag === "Malformed" ? Failure.badRequest(problem.message) : Failure.rejected
+  const text = typeof request.body === "string" ? parseText(request.body) : undefined
+  const patch = text ?? request.body
+  switch (request.patchType) {
+    case "json":
+      return typeof patch === "string"
+        ? Either.left(Failure.badRequest("invalid JSON patch"))
+        : Either.mapLeft(Patch.json(old, patch), objection)
+    case "merge":
+      return Either.mapLeft(Patch.object("merge", old, patch), objection)
+    case "strategic":
+      return type.custom
+        ? Either.left(Failure.unsupportedPatch)
+        : Either.mapLeft(Patch.object("strategic", old, patch), objection)
+    default:
+      return Either.left(type.custom ? Failure.unsupportedPatch : Failure.unsupportedMediaType)
+  }
+}
+
+const patchError = (object: Json.JsonObject, problem: string): Failure.Failure =>
+  Failure.invalid({ group: "", kind: "" }, "", [
+    {
+      field: "patch",
+      reason: "FieldValueInvalid",
+      message: `Invalid value: ${JSON.stringify(
+        JSON.stringify(Object.fromEntries(Object.entries(object).toSorted(([a], [b]) => (a < b ? -1 : 1))))
+      )}: ${problem}`
+    }
+  ])
+
+const immutableMetadata = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): Step<void> => {
+  const { request, type } = call
+  const name = request.name ?? ""
+  const newName = Json.string(Json.at(incoming, "metadata", "name"))
+  if (newName !== request.name) {
+    return Either.left(
+      Failure.badRequest(`the name of the object (${newName ?? ""}) does not match the name on the URL (${name})`)
+    )
+  }
+  const namespace = Json.string(Json.at(incoming, "metadata", "namespace"))
+  if (type.scope === "Namespaced" && namespace !== request.namespace) {
+    return Either.left(
+      Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
+    )
+  }
+  for (const key of ["uid", "deletionTimestamp"]) {
+    const value = Json.at(incoming, "metadata", key)
+    if (value !== undefined && !Json.equal(value, Json.at(old, "metadata", key))) {
+      return Either.left(
+        Failure.invalid(type, name, [
+          {
+            field: `metadata.${key}`,
+            reason: "FieldValueInvalid",
+            message: `Invalid value: ${JSON.stringify(value)}: field is immutable`
+          }
+        ])
+      )
+    }
+  }
+  return Either.right(undefined)
+}
+
+const conflictText = (conflict: ManagedFields.Conflict): string => {
+  const by = JSON.stringify(conflict.manager)
+  if (conflict.update === undefined) return `conflict with ${by}`
+  const { apiVersion, subresource } = conflict.update
+  return `conflict with ${by}${subresource === "" ? "" : ` with subresource ${JSON.stringify(subresource)}`} using ${apiVersion}`
+}
+
+const conflictFailure = (conflicts: ReadonlyArray<ManagedFields.Conflict>): Failure.Failure => {
+  const causes = conflicts.map((conflict) => ({
+    reason: "FieldManagerConflict",
+    message: conflictText(conflict),
+    field: conflict.path
+  }))
+  const [first] = causes
+  const managers = new Map<string, Array<string>>()
+  for (const { field, message } of causes) managers.set(message, [...(managers.get(message) ?? []), field])
+  const text =
+    causes.length === 1 && first !== undefined
+      ? `${first.message}: ${first.field}`
+      : [...managers]
+          .map(
+            ([message, fields]) =>
+              `${message.replace("conflict", "conflicts")}:\n${fields.map((field) => `- ${field}`).join("\n")}`
+          )
+          .join("\n")
+  return Failure.make(
+    409,
+    "Conflict",
+    `Apply failed with ${causes.length} conflict${causes.length === 1 ? "" : "s"}: ${text}`,
+    { causes }
+  )
+}
+
+const applyPatch = (call: Call): Step<Done> =>
+  Either.gen(function* () {
+    const { request, state, type } = call
+    const name = request.name ?? ""
+    const text = typeof request.body === "string" ? parseText(request.body) : request.body
+    const configuration = Json.fromUnknown(text)
+    if (!Json.isObject(configuration)) {
+      return yield* Either.left(Failure.badRequest("error decoding YAML: the patch is not an object"))
+    }
+    const apiVersion = Json.string(configuration["apiVersion"]) ?? ""
+    const kind = Json.string(configuration["kind"]) ?? ""
+    if (apiVersion !== Registry.apiVersion(type) || kind !== type.kind) {
+      const [group, version] = apiVersion.includes("/") ? apiVersion.split("/") : ["", apiVersion]
+      return yield* Either.left(
+        Failure.badRequest(`invalid object type: ${group ?? ""}/${version ?? ""}, Kind=${kind}`)
+      )
+    }
+    if (Json.at(configuration, "metadata", "managedFields") !== undefined) {
+      return yield* Either.left(Failure.badRequest("metadata.managedFields must be nil"))
+    }
+    const nameless = Failure.badRequest(
+      `the name of the object (${name} based on URL) was undeterminable: name must be provided`
+    )
+    const givenName = Json.string(Json.at(configuration, "metadata", "name"))
+    const ownName = givenName ?? name
+    if (ownName !== name) {
+      return yield* Either.left(
+        Failure.badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`)
+      )
+    }
+    const decodable = yield* Either.map(checkDecode(type, configuration), () => configuration)
+    const wanted = Json.set(
+      type.statusSubresource && request.subresource === undefined ? Json.omit(decodable, ["status"]) : decodable,
+      ["metadata", "name"],
+      name
+    )
+    const old = at(state, { resource: Registry.typeKey(type), key: objectKey(request.namespace, name) })
+    const writer = writerOf(call)
+    const force = isTrue(request.query["force"])
+    if (old === undefined) {
+      if (request.subresource !== undefined) return yield* Either.left(Failure.notFound(type, name))
+      if (givenName === undefined) return yield* Either.left(nameless)
+      const applied = ManagedFields.apply(undefined, wanted, writer, force)
+      if (applied._tag === "Conflicts") return yield* Either.left(conflictFailure(applied.conflicts))
+      const managedFields = Json.at(applied.object, "metadata", "managedFields")
+      return yield* created(call, Json.set(wanted, ["metadata", "managedFields"], managedFields), true)
+    }
+    if (sentVersion(wanted) !== "" && sentVersion(wanted) !== sentVersion(old)) {
+      return yield* Either.left(Failure.modified(type, name))
+    }
+    const uid = Json.at(wanted, "metadata", "uid")
+    if (uid !== undefined && !Json.equal(uid, Json.at(old, "metadata", "uid"))) {
+      return yield* Either.left(
+        Failure.invalid(type, name, [
+          {
+            field: "metadata.uid",
+            reason: "FieldValueInvalid",
+            message: `Invalid value: ${JSON.stringify(uid)}: field is immutable`
+          }
+        ])
+      )
+    }
+    const applied = ManagedFields.apply(old, wanted, writer, force)
+    if (applied._tag === "Conflicts") return yield* Either.left(conflictFailure(applied.conflicts))
+    // Metadata that the manager drops takes the name with it, unless the configuration names the object
+    if (givenName === undefined && applied.dropsMetadata) return yield* Either.left(nameless)
+    const next = yield* checkedChange(call, old, applied.object)
+    const managed = Json.set(next, ["metadata", "managedFields"], Json.at(applied.object, "metadata", "managedFields"))
+    return store(call, old, canonical(type, managed))
+  })
+
+export const patch = (call: Call): Step<Done> =>
+  Either.gen(function* () {
+    const { request, type } = call
+    if (request.name === undefined) {
+      return yield* Either.left(type.custom ? Failure.badRequest("name must be provided") : Failure.methodNotAllowed)
+    }
+    if (request.patchType === "apply") return yield* applyPatch(call)
+    if (request.patchType === "strategic" && type.custom) return yield* Either.left(Failure.unsupportedPatch)
+    if (request.patchType === undefined) {
+      return yield* Either.left(type.custom ? Failure.unsupportedPatch : Failure.unsupportedMediaType)
+    }
+    const old = yield* existing(call)
+    const incoming = yield* patched(call, old)
+    if (Json.at(incoming, "kind") !== type.kind || Json.at(incoming, "apiVersion") !== Registry.apiVersion(type)) {
+      const kind = Json.string(incoming["kind"]) ?? ""
+      return yield* Either.left(patchError(incoming, conversionError(type, kind, Json.text(incoming["apiVersion"]))))
+    }
+    const problem = type.custom ? undefined : type.decodeError(incoming)
+    if (problem !== undefined) return yield* Either.left(patchError(incoming, problem))
+    yield* immutableMetadata(call, old, incoming)
+    yield* checkVersion(call, old, incoming)
+    const next = yield* checkedChange(call, old, incoming)
+    return store(call, old, canonical(type, ManagedFields.update(old, next, writerOf(call))))
+  })
