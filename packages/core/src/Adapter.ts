@@ -23,6 +23,11 @@ export interface Service extends Capabilities.Capabilities, Output.Service, Watc
 /** The tag of a program that has one backend. With several, keep the values that `make` gives. */
 export class Adapter extends Context.Tag("@dispatch-kubeflow/core/Adapter")<Adapter, Service>() {}
 
+/** How the programs go about it; the defaults suit a dispatcher. */
+export interface Options {
+  readonly watch?: Watch.Options | undefined
+}
+
 /** Tells every refused permission, whichever program met it. */
 const onForbidden =
   (tell: (refusal: KubeForbidden) => Effect.Effect<void>) =>
@@ -40,7 +45,7 @@ const onForbidden =
  * Makes a backend's adapter over the `KubeApi` and the `EvidenceStore` of the context. A read-only configuration gets an API
  * in which a write is a defect, so it writes nothing by construction. Makes no request.
  */
-export const make = Effect.fn("Adapter.make")(function* (config: AdapterConfig) {
+export const make = Effect.fn("Adapter.make")(function* (config: AdapterConfig, options: Options = {}) {
   const given = yield* KubeApi.KubeApi
   const api = config.access === "read-only" ? KubeApi.transform(KubeApi.readOnly)(given) : given
   const capabilities = yield* Effect.provideService(Capabilities.make(config), KubeApi.KubeApi, api)
@@ -48,7 +53,7 @@ export const make = Effect.fn("Adapter.make")(function* (config: AdapterConfig) 
   const watched = KubeApi.transform(onForbidden(capabilities.lower))(api)
   const [output, watch, cessation] = yield* Effect.all([
     Output.make(config),
-    Watch.make(config),
+    Watch.make(config, options.watch),
     Cessation.make(config)
   ]).pipe(Effect.provideService(KubeApi.KubeApi, watched))
   const service: Service = { config, ...capabilities, ...output, ...watch, ...cessation }

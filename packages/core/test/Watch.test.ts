@@ -325,11 +325,9 @@ describe("Watch", () => {
         const fresh = yield* Effect.provide(start(Watch.namespace(namespace)), EvidenceStore.layerMemory())
         yield* fresh.pass("1 second")
         for (const name of names) {
-          expect(watching.last(name)).toMatchObject({
-            state: fresh.last(name)?.state,
-            outcome: fresh.last(name)?.outcome,
-            alive: fresh.last(name)?.alive
-          })
+          const told = watching.last(name)
+          const truth = fresh.last(name)
+          expect([told?.state, told?.outcome, told?.alive]).toEqual([truth?.state, truth?.outcome, truth?.alive])
           const kept = Option.getOrThrow(yield* store.get({ namespace, name }))
           const live = new Set((yield* world.pods(namespace)).map(({ metadata }) => metadata.uid))
           for (const [uid, { presence }] of Object.entries(kept.pods))

@@ -9,7 +9,7 @@ import * as Registry from "./Registry.js"
 const versionPattern = /^v(\d+)(?:(alpha|beta)(\d+))?$/
 
 /** Kubernetes' order of versions: released ones first, then beta, then alpha; newest first. */
-export const compareVersions = (left: string, right: string): number => {
+const compareVersions = (left: string, right: string): number => {
   const rank = (version: string): readonly [number, number, number] => {
     const match = versionPattern.exec(version)
     if (match === null) return [3, 0, 0]

@@ -105,14 +105,6 @@ export const after = (log: EventLog, version: number, resource?: string): Readon
   return from >= sequence.length ? [] : sequence.items.slice(from, sequence.length)
 }
 
-/** The version of the newest entry of a type; the floor when there is none. */
-export const newest = (log: EventLog, resource: string): number => {
-  const sequence = log.byResource.get(resource)
-  return sequence === undefined || sequence.length === sequence.start
-    ? log.floor
-    : (sequence.items[sequence.length - 1]?.version ?? log.floor)
-}
-
 /** What a watcher with a selector is told of a change, if anything. */
 export interface Told {
   readonly type: "ADDED" | "MODIFIED" | "DELETED"

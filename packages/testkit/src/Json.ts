@@ -154,12 +154,6 @@ const seconds = (total: number): string => {
 /** Epoch milliseconds as `metav1.Time`: whole seconds, cut, `2026-11-29T17:00:33Z`. */
 export const time = (milliseconds: number): string => `${seconds(Math.floor(milliseconds / 1000))}Z`
 
-/** Epoch milliseconds as `metav1.MicroTime`: exactly six fraction digits. */
-export const microTime = (milliseconds: number): string => {
-  const whole = Math.floor(milliseconds / 1000)
-  return `${seconds(whole)}.${pad(Math.floor((milliseconds - whole * 1000) * 1000), 6)}Z`
-}
-
 /** Epoch nanoseconds as the container runtime stamps log lines: exactly nine fraction digits. */
 export const nanoTime = (nanoseconds: bigint): string => {
   const whole = nanoseconds / 1_000_000_000n

@@ -18,13 +18,13 @@ const nothing: FieldSet = { self: false, children: new Map() }
 const leaf: FieldSet = { self: true, children: new Map() }
 
 /** Whether the set is empty. */
-export const isEmpty = (set: FieldSet): boolean => !set.self && set.children.size === 0
+const isEmpty = (set: FieldSet): boolean => !set.self && set.children.size === 0
 
 const make = (self: boolean, children: ReadonlyMap<string, FieldSet>): FieldSet =>
   children.size === 0 ? (self ? leaf : nothing) : { self, children }
 
 /** The union of two sets. */
-export const union = (left: FieldSet, right: FieldSet): FieldSet => {
+const union = (left: FieldSet, right: FieldSet): FieldSet => {
   if (isEmpty(left)) return right
   if (isEmpty(right)) return left
   const children = new Map(left.children)
@@ -33,7 +33,7 @@ export const union = (left: FieldSet, right: FieldSet): FieldSet => {
 }
 
 /** What is in the left set and not in the right one. */
-export const difference = (left: FieldSet, right: FieldSet): FieldSet => {
+const difference = (left: FieldSet, right: FieldSet): FieldSet => {
   if (isEmpty(right)) return left
   const children = new Map<string, FieldSet>()
   for (const [key, set] of left.children) {
@@ -45,7 +45,7 @@ export const difference = (left: FieldSet, right: FieldSet): FieldSet => {
 }
 
 /** What is in both. */
-export const intersection = (left: FieldSet, right: FieldSet): FieldSet => {
+const intersection = (left: FieldSet, right: FieldSet): FieldSet => {
   const children = new Map<string, FieldSet>()
   for (const [key, set] of left.children) {
     const other = right.children.get(key)
@@ -64,7 +64,7 @@ const same = (left: FieldSet, right: FieldSet): boolean =>
   })
 
 /** The paths of the set as conflicts print them: `.data.x`, `.spec.runtimePatches[manager="a"].time`. */
-export const paths = (set: FieldSet, prefix = ""): ReadonlyArray<string> => {
+const paths = (set: FieldSet, prefix = ""): ReadonlyArray<string> => {
   const result: Array<string> = []
   if (set.self && prefix !== "") result.push(prefix)
   for (const [key, child] of set.children) {
@@ -83,7 +83,7 @@ export const paths = (set: FieldSet, prefix = ""): ReadonlyArray<string> => {
 const sharedLeaf: Json.JsonObject = {}
 
 /** The set as `fieldsV1`. */
-export const toFieldsV1 = (set: FieldSet): Json.JsonObject => {
+const toFieldsV1 = (set: FieldSet): Json.JsonObject => {
   if (set.children.size === 0) return sharedLeaf
   const result: Record<string, Json.Json> = {}
   if (set.self) result["."] = sharedLeaf
@@ -92,7 +92,7 @@ export const toFieldsV1 = (set: FieldSet): Json.JsonObject => {
 }
 
 /** The set that `fieldsV1` spells. */
-export const fromFieldsV1 = (fields: Json.JsonObject, root = true): FieldSet => {
+const fromFieldsV1 = (fields: Json.JsonObject, root = true): FieldSet => {
   const children = new Map<string, FieldSet>()
   for (const [key, value] of Object.entries(fields)) {
     if (key !== ".") children.set(key, fromFieldsV1(Json.object(value), false))
@@ -249,7 +249,7 @@ const unmanagedMetadata = [
 ]
 
 /** The part of an object that field management knows. */
-export const manageable = (object: Json.JsonObject): Json.JsonObject => {
+const manageable = (object: Json.JsonObject): Json.JsonObject => {
   const metadata = Json.omit(Json.object(object["metadata"]), unmanagedMetadata)
   const rest = Json.omit(object, ["apiVersion", "kind", "metadata"])
   return Object.keys(metadata).length === 0 ? rest : { ...rest, metadata }

@@ -1,1 +1,11 @@
-export {}
+// Contract and Properties are imported by their own paths: they need vitest, which a served cluster does not
+export * as ApiServer from "./ApiServer.js"
+export * as Cluster from "./Cluster.js"
+export * as EventLog from "./EventLog.js"
+export * as Fixtures from "./Fixtures.js"
+export * as LogStore from "./LogStore.js"
+export * as Rbac from "./Rbac.js"
+export * as Registry from "./Registry.js"
+export * as Stage from "./Stage.js"
+export * as Store from "./Store.js"
+export * as TestCluster from "./TestCluster.js"

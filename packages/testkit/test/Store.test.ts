@@ -558,7 +558,7 @@ describe("admission", () => {
 
 describe("another version of a type", () => {
   it("is served from the same objects", () => {
-    const registry = Registry.make([...Registry.kubernetes, ...Registry.kueue("v1beta2"), ...Registry.kueue("v1beta1")])
+    const registry = Registry.kueue("v1beta1").reduce(Registry.register, Registry.builtins)
     const env: Store.Env = { now: 0, newUid: () => "u", suffix: () => "x" }
     const state = Store.seed(
       Store.make(registry),

@@ -20,7 +20,7 @@ const kubernetesMinors = { from: 34, to: 37 }
 
 const property = (value: unknown, key: string): unknown => (Predicate.isRecord(value) ? value[key] : undefined)
 
-/** Whether the served schema of TrainJob has `spec.runtimePatches`; `undefined` when there is no such schema in it. */
+/** Whether the served schema of TrainJob has `spec.runtimePatches`; `undefined` when nothing in it says. */
 const hasRuntimePatches = (openApi: unknown): boolean | undefined => {
   const schemas = property(property(openApi, "components"), "schemas")
   if (!Predicate.isRecord(schemas)) return undefined
@@ -31,7 +31,9 @@ const hasRuntimePatches = (openApi: unknown): boolean | undefined => {
       kinds.some((it) => property(it, "kind") === "TrainJob" && property(it, "group") === trainerGroup)
     if (!isTrainJob) continue
     const spec = property(property(schema, "properties"), "spec")
-    return property(property(spec, "properties"), "runtimePatches") !== undefined
+    const fields = property(spec, "properties")
+    // A schema that leaves its fields open says nothing of them
+    return Predicate.isRecord(fields) ? fields["runtimePatches"] !== undefined : undefined
   }
   return undefined
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import type { KubeReply } from "@dispatch-kubeflow/core/kube/KubeTransport"
-import { Either } from "effect"
+import type { Either } from "effect"
 import * as EventLog from "../../EventLog.js"
 import * as Failure from "../../Failure.js"
 import * as Json from "../../Json.js"
