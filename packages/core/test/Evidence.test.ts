@@ -144,7 +144,7 @@ const sorted = (value: unknown): unknown =>
     : typeof value === "object" && value !== null
       ? Object.fromEntries(
           Object.entries(value)
-            .sort(([a], [b]) => (a < b ? -1 : 1))
+            .toSorted(([a], [b]) => (a < b ? -1 : 1))
             .map(([key, it]) => [key, sorted(it)])
         )
       : value
@@ -154,7 +154,10 @@ describe("Evidence laws", () => {
     fc.assert(
       fc.property(history, fc.nat(), fc.nat(), (steps, a, b) => {
         const whole = foldSteps(steps)
-        const [from, to] = [a % (steps.length + 1), b % (steps.length + 1)].sort((x, y) => x - y) as [number, number]
+        const [from, to] = [a % (steps.length + 1), b % (steps.length + 1)].toSorted((x, y) => x - y) as [
+          number,
+          number
+        ]
         expect(essence(foldSteps(steps.slice(from, to), whole))).toEqual(essence(whole))
         expect(foldSteps(steps.flatMap((step) => [step, step]))).toEqual(whole)
       }),
@@ -185,7 +188,10 @@ describe("Evidence laws", () => {
     fc.assert(
       fc.property(history, fc.nat(), fc.nat(), (steps, a, b) => {
         // Connected until `cut`; what comes before `back` is missed; then a list, then the rest
-        const [cut, back] = [a % (steps.length + 1), b % (steps.length + 1)].sort((x, y) => x - y) as [number, number]
+        const [cut, back] = [a % (steps.length + 1), b % (steps.length + 1)].toSorted((x, y) => x - y) as [
+          number,
+          number
+        ]
         const missed = steps.slice(cut, back)
         const latest = new Map(steps.slice(0, back).map((step) => [step.key, step] as const))
         const known = new Map(steps.slice(0, cut).map((step) => [step.key, step] as const))

@@ -226,7 +226,9 @@ export const pod = (fields: PodFields = {}): Pod => {
       ...(fields.message === undefined ? {} : { message: fields.message }),
       conditions: fields.conditions ?? [],
       ...(fields.container === null ? {} : { containerStatuses: [fields.container ?? running()] }),
-      ...(fields.init === undefined ? {} : { initContainerStatuses: fields.init.map(({ sidecar: _, ...it }) => it) })
+      ...(fields.init === undefined
+        ? {}
+        : { initContainerStatuses: fields.init.map(({ sidecar: _sidecar, ...it }) => it) })
     }
   }
 }

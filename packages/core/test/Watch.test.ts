@@ -1,13 +1,12 @@
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
-import { KubeApi } from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as Registry from "@dispatch-kubeflow/testkit/Registry"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import { describe, expect, it } from "@effect/vitest"
-import { Clock, DateTime, Effect, Either, Fiber, Option, Stream, TestClock } from "effect"
+import { Clock, DateTime, Effect, Fiber, Option, TestClock } from "effect"
 import { injected, layer, namespace, prepare, requests, start } from "./WatchWorld.js"
 
 const states = (updates: ReadonlyArray<{ readonly state: string }>): ReadonlyArray<string> =>
@@ -447,13 +446,4 @@ describe("Watch", () => {
       }).pipe(Effect.provide(layer(registry === undefined ? {} : { registry })))
     )
   }
-
-  it.effect("can be composed: R is never", () =>
-    Effect.gen(function* () {
-      const program = yield* Watch.make({ kueue: undefined })
-      const stream: Stream.Stream<unknown, Watch.Failure> = program.watch(Watch.namespace(namespace))
-      expect(Either.isRight(Either.right(stream))).toBe(true)
-      yield* KubeApi
-    }).pipe(Effect.provide(layer()))
-  )
 })

@@ -1,6 +1,10 @@
+import * as Adapter from "@dispatch-kubeflow/core/Adapter"
+import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import * as Support from "@dispatch-kubeflow/core/decide/Support"
+import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
+import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Schema } from "effect"
+import { Effect, type Layer, Schema } from "effect"
 import * as Terminal from "./cli/terminal.js"
 import * as Clusters from "./clusters.js"
 import * as Manifests from "./manifests.js"
@@ -139,11 +143,13 @@ const kueueOptions = ({ kueue }: Clusters.World, leaseless: boolean): ReadonlyAr
   `${kueue.lease.namespace}/${leaseless ? "absent" : kueue.lease.name}`
 ]
 
-const accountFor = (lacking: string): string => `no-${lacking.replaceAll(/[^a-z]/g, "-")}`
+type Row = Effect.Effect.Success<ReturnType<typeof byCommand>>[number]
 
-/** Asks with the command; `path` is a kubeconfig. */
-const ask = (world: Clusters.World, path: string, asked: Question) =>
+/** Asks with the command, which goes through HTTP. */
+const byCommand = (world: Clusters.World, asked: Question, account: string | undefined) =>
   Effect.gen(function* () {
+    const folder = yield* Terminal.folder
+    const path = Terminal.file(folder, "kubeconfig.yaml", yield* world.kubeconfig(account))
     const printed = yield* Terminal.cli([
       "capabilities",
       "--json",
@@ -161,10 +167,33 @@ const ask = (world: Clusters.World, path: string, asked: Question) =>
     return capabilities
   })
 
-/** The kubeconfig of an account that lacks one permission; the account and its roles go with the scope. */
-const lackingOne = (world: Clusters.World, folder: string, lacking: string) =>
+/** Asks the adapter over the store itself. */
+const inMemory = (world: Clusters.World, asked: Question, account: string | undefined) =>
   Effect.gen(function* () {
-    const account = accountFor(lacking)
+    const api = account === undefined ? world.api : yield* world.as(account)
+    const adapter = yield* Adapter.make(
+      AdapterConfig.make({
+        namespace: world.namespace,
+        access: asked.readOnly === true ? "read-only" : "read-write",
+        kueue:
+          asked.mode === "plain"
+            ? undefined
+            : asked.leaseless === true
+              ? { ...world.kueue, lease: { ...world.kueue.lease, name: "absent" } }
+              : world.kueue
+      })
+    ).pipe(Effect.provideService(KubeApi.KubeApi, api), Effect.provide(EvidenceStore.layerMemory()))
+    if (asked.preflight === true) yield* adapter.preflight()
+    const answers: ReadonlyArray<Row> = yield* adapter.capabilities(
+      asked.runtime === undefined ? undefined : { runtimeRef: { name: world.runtimes[asked.runtime] } }
+    )
+    return answers
+  })
+
+/** A service account that lacks one permission; it and its roles go with the scope. */
+const lackingOne = (world: Clusters.World, lacking: string) =>
+  Effect.gen(function* () {
+    const account = `no-${lacking.replaceAll(/[^a-z]/g, "-")}`
     const manifests = Clusters.forAccount(Manifests.load("kueue", Clusters.names(world)), account)
     const grant = Manifests.grants(manifests).find(({ id }) => id === lacking)
     if (grant === undefined) return yield* Effect.dieMessage(`no manifest grants ${lacking}`)
@@ -172,62 +201,56 @@ const lackingOne = (world: Clusters.World, folder: string, lacking: string) =>
       world.api,
       manifests.map((manifest, index) => (index === grant.role ? Manifests.without(manifests, grant) : manifest))
     )
-    const path = Terminal.file(folder, `${account}.yaml`, yield* world.kubeconfig(account))
     // RBAC reaches the authorizer within a second
     if (world.kind === "real") yield* Effect.sleep("1500 millis")
-    return path
+    return account
   })
 
-const seedTable = (title: string, layer: Parameters<typeof it.layer>[0]): void =>
-  it.layer(layer as ReturnType<typeof Clusters.real>, { excludeTestServices: true, timeout: "60 seconds" })(
-    title,
-    (it) => {
-      const asAdmin = (world: Clusters.World, folder: string) =>
-        world.kind === "real"
-          ? world.kubeconfig()
-          : Effect.map(world.kubeconfig(), (text) => Terminal.file(folder, "admin.yaml", text))
-      for (const mode of ["plain", "kueue"] as const) {
-        // The answers to one question fill many cells
-        const known = new Map<string, Effect.Effect.Success<ReturnType<typeof ask>>>()
-        for (const expected of cellsOf(mode)) {
-          it.scoped(expected.name, () =>
-            Effect.gen(function* () {
-              const world = yield* Clusters.ClusterWorld
-              const key = JSON.stringify(expected.asked)
-              if (!known.has(key)) {
-                const folder = yield* Terminal.folder
-                const { lacking } = expected.asked
-                const path = yield* lacking === undefined
-                  ? asAdmin(world, folder)
-                  : lackingOne(world, folder, lacking)
-                known.set(key, yield* ask(world, path, expected.asked))
-              }
-              const answers = known.get(key) ?? []
-              expect(answers.map((it) => it.capability)).toEqual(Support.capabilities)
-              const support = answers.find((it) => it.capability === expected.capability)?.support
-              expect(support).toMatchObject({ answer: expected.answer, source: expected.source })
-              if (expected.answer !== "yes" || expected.source !== "declared") expect(support?.reason).toBeTruthy()
-              if (typeof expected.reason === "string") expect(support?.reason).toBe(expected.reason)
-              else if (expected.reason !== undefined) expect(support?.reason).toMatch(expected.reason)
-            })
-          )
-        }
-
-        it.scoped(`${mode}: AttemptInjection ${mode === "kueue" ? "is ReadmissionGate, whole" : "does not hang on the gate"}`, () =>
-          Effect.sync(() => {
-            const answers = known.get(JSON.stringify({ mode, preflight: true })) ?? []
-            const of = (capability: string) => answers.find((it) => it.capability === capability)?.support
-            expect(answers.length).toBeGreaterThan(0)
-            if (mode === "kueue") expect(of("AttemptInjection")).toEqual(of("ReadmissionGate"))
-            else expect(of("AttemptInjection")).not.toEqual(of("ReadmissionGate"))
+const seedTable = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>, ask: typeof byCommand): void =>
+  it.layer(layer, { excludeTestServices: true, timeout: "60 seconds" })(title, (it) => {
+    for (const mode of ["plain", "kueue"] as const) {
+      // The answers to one question fill many cells
+      const known = new Map<string, ReadonlyArray<Row>>()
+      const answersTo = (asked: Question) =>
+        Effect.gen(function* () {
+          const key = JSON.stringify(asked)
+          const before = known.get(key)
+          if (before !== undefined) return before
+          const world = yield* Clusters.ClusterWorld
+          const account = asked.lacking === undefined ? undefined : yield* lackingOne(world, asked.lacking)
+          const answers = yield* ask(world, asked, account)
+          known.set(key, answers)
+          return answers
+        })
+      for (const expected of cellsOf(mode)) {
+        it.scoped(expected.name, () =>
+          Effect.gen(function* () {
+            const answers = yield* answersTo(expected.asked)
+            expect(answers.map((it) => it.capability)).toEqual(Support.capabilities)
+            const support = answers.find((it) => it.capability === expected.capability)?.support
+            expect(support).toMatchObject({ answer: expected.answer, source: expected.source })
+            if (expected.answer !== "yes" || expected.source !== "declared") expect(support?.reason).toBeTruthy()
+            if (typeof expected.reason === "string") expect(support?.reason).toBe(expected.reason)
+            else if (expected.reason !== undefined) expect(support?.reason).toMatch(expected.reason)
           })
         )
       }
-    }
-  )
 
-seedTable("the seed table on the served in-memory cluster", Clusters.served)
+      const tied = mode === "kueue" ? "is ReadmissionGate, whole" : "does not hang on the gate"
+      it.scoped(`${mode}: AttemptInjection ${tied}`, () =>
+        Effect.gen(function* () {
+          const answers = yield* answersTo({ mode, preflight: true })
+          const of = (capability: string) => answers.find((it) => it.capability === capability)?.support
+          if (mode === "kueue") expect(of("AttemptInjection")).toEqual(of("ReadmissionGate"))
+          else expect(of("AttemptInjection")).not.toEqual(of("ReadmissionGate"))
+        })
+      )
+    }
+  })
+
+seedTable("the seed table in memory", Clusters.served, inMemory)
+seedTable("the seed table on the served in-memory cluster", Clusters.served, byCommand)
 
 if (realKubeconfig === undefined) {
   describe("the seed table on a real API server", () => it.skip(whyLeftOut, () => undefined))
-} else seedTable("the seed table on a real API server", Clusters.real(realKubeconfig))
+} else seedTable("the seed table on a real API server", Clusters.real(realKubeconfig), byCommand)

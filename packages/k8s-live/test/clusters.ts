@@ -20,9 +20,10 @@ import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import { Clock, Context, DateTime, Effect, Layer, Redacted, Schedule, Schema, type Scope } from "effect"
+import { readFileSync } from "node:fs"
 import { stringify } from "yaml"
 import type * as Manifests from "./manifests.js"
-import { freshNamespace } from "./worlds.js"
+import { asServiceAccount, freshNamespace } from "./worlds.js"
 
 const untyped = Schema.Struct({ ...Meta.envelope })
 
@@ -148,6 +149,8 @@ export interface World {
   readonly kueue: AdapterConfig.KueueConfig
   /** Runtimes: one per ML policy that matters, all conforming, and one that breaks rules. */
   readonly runtimes: { readonly torch: string; readonly plain: string; readonly shipped: string }
+  /** The API as a service account of the namespace sees it. */
+  readonly as: (account: string) => Effect.Effect<KubeApi.Service, KubeError, Scope.Scope>
   /** A kubeconfig, as YAML, for the administrator or a service account of the namespace. */
   readonly kubeconfig: (account?: string) => Effect.Effect<string, KubeError>
 }
@@ -207,6 +210,7 @@ export const served = Layer.scoped(
       controllerNamespace,
       kueue: config,
       runtimes,
+      as: (account) => Effect.succeed(door.as(Rbac.serviceAccount(namespace, account))),
       kubeconfig: (account) =>
         Effect.succeed(
           server.kubeconfig(
@@ -279,9 +283,10 @@ export const real = (path: string) =>
         controllerNamespace,
         kueue: objects.config,
         runtimes,
+        as: (account) => asServiceAccount(api, config, namespace, account),
         kubeconfig: (account) =>
           Effect.gen(function* () {
-            if (account === undefined) return path
+            if (account === undefined) return readFileSync(path, "utf8")
             const reply = yield* api.transport.call(
               KubeRequest.make("create", types.ServiceAccount, {
                 namespace,

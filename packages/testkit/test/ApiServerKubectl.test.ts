@@ -1,96 +1,17 @@
-import { execFile, execFileSync, spawn } from "node:child_process"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { expect, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Queue, type Scope } from "effect"
-import { describe, it } from "vitest"
-import * as ApiServer from "../src/ApiServer.js"
-import type * as Cluster from "../src/Cluster.js"
-import * as Rbac from "../src/Rbac.js"
-import * as SelfSigned from "../src/serve/SelfSigned.js"
-import * as World from "../src/serve/World.js"
+import { Effect, Queue } from "effect"
 import * as TestCluster from "../src/TestCluster.js"
+import * as Served from "./clients/served.js"
 
 // `KUBECTL` names another binary than the one on the path
 const binary = process.env["KUBECTL"] ?? "kubectl"
 
-const missing = ((): string | undefined => {
-  try {
-    execFileSync(binary, ["version", "--client"], { stdio: "ignore" })
-    return undefined
-  } catch {
-    return `no kubectl: "${binary}" does not run; put it on the path or name it with KUBECTL`
-  }
-})()
-
-interface Ran {
-  readonly code: number
-  readonly out: string
-  readonly err: string
-}
-
-class Kubectl extends Context.Tag("test/Kubectl")<
-  Kubectl,
-  {
-    readonly run: (args: ReadonlyArray<string>, input?: string) => Effect.Effect<Ran>
-    /** Starts a command that does not end by itself; the lines that it prints. */
-    readonly follow: (args: ReadonlyArray<string>) => Effect.Effect<Queue.Dequeue<string>, never, Scope.Scope>
-    readonly server: ApiServer.Server
-  }
->() {}
-
-const made = Layer.scoped(
-  Kubectl,
-  Effect.gen(function* () {
-    const tls = yield* SelfSigned.make(["127.0.0.1"])
-    const server = yield* ApiServer.serveCluster({
-      tls,
-      tokens: { "admin-token": Rbac.admin, "viewer-token": Rbac.user("viewer"), "nobody-token": Rbac.user("nobody") }
-    })
-    const folder = yield* Effect.acquireRelease(
-      Effect.sync(() => mkdtempSync(join(tmpdir(), "kubectl-"))),
-      (path) => Effect.sync(() => rmSync(path, { recursive: true }))
-    )
-    const kubeconfig = join(folder, "kubeconfig")
-    const users = ["admin", "viewer", "nobody"].map((name) => ({ name, token: `${name}-token`, namespace: "default" }))
-    writeFileSync(kubeconfig, server.kubeconfig(...users), { mode: 0o600 })
-    const env = { ...process.env, KUBECONFIG: kubeconfig, HOME: folder }
-    yield* World.addNodes(3)
-    return {
-      server,
-      run: (args, input) =>
-        Effect.async<Ran>((resume) => {
-          const child = execFile(binary, [...args], { env }, (error, out, err) => {
-            const code = error === null ? 0 : typeof error.code === "number" ? error.code : 1
-            resume(Effect.succeed({ code, out, err }))
-          })
-          child.stdin?.end(input ?? "")
-        }),
-      follow: (args) =>
-        Effect.gen(function* () {
-          const lines = yield* Queue.unbounded<string>()
-          yield* Effect.acquireRelease(
-            Effect.sync(() => {
-              const child = spawn(binary, [...args], { env })
-              let rest = ""
-              child.stdout.setEncoding("utf8").on("data", (text: string) => {
-                const parts = (rest + text).split("\n")
-                rest = parts.pop() ?? ""
-                for (const line of parts) lines.unsafeOffer(line)
-              })
-              return child
-            }),
-            (child) => Effect.sync(() => child.kill("SIGKILL"))
-          )
-          return lines
-        })
-    }
-  })
-).pipe(Layer.provideMerge(World.layer(50_000))) satisfies Layer.Layer<
-  Kubectl | Cluster.Cluster | TestCluster.TestCluster,
-  ApiServer.ApiServerError
->
+/** kubectl on the served cluster. */
+const Kubectl = Effect.map(Served.Served, ({ follow, run, server }) => ({
+  server,
+  run: (args: ReadonlyArray<string>, input = "") => run(binary, args, { input }),
+  follow: (args: ReadonlyArray<string>) => follow(binary, args)
+}))
 
 const ok = (args: ReadonlyArray<string>, input?: string) =>
   Effect.gen(function* () {
@@ -120,12 +41,10 @@ const configMap = (value: string): string =>
 
 const seconds = 60_000
 
-if (missing !== undefined) {
-  // eslint-disable-next-line no-console
-  console.log(`skipped: ${missing}`)
-  describe.skip(`kubectl (${missing})`, () => it("is not here", () => undefined))
+if (!Served.succeeds(binary, ["version", "--client"])) {
+  Served.skipped("kubectl", `"${binary}" does not run; put it on the path or name it with KUBECTL`)
 } else {
-  layer(made, { excludeTestServices: true, timeout: seconds })("kubectl", (it) => {
+  layer(Served.layer(), { excludeTestServices: true, timeout: seconds })("kubectl", (it) => {
     it.effect(
       "version, api-versions, api-resources, explain, cluster-info",
       () =>

@@ -13,13 +13,42 @@ import * as Control from "./Control.js"
 import * as Signals from "./Signals.js"
 import * as Users from "./Users.js"
 
+const trainerNamespace = "kubeflow-system"
+const publicName = "kubeflow-trainer-public"
+const publicMetadata = { name: publicName, namespace: trainerNamespace }
+
+// What Trainer's installation says of itself to every user: its Python SDK asks for it
+// (https://github.com/kubeflow/trainer/blob/master/manifests/overlays/manager/kustomization.yaml)
+const installation: ReadonlyArray<Fixtures.Body> = [
+  Fixtures.namespace(trainerNamespace),
+  {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: publicMetadata,
+    data: { kubeflow_trainer_version: "v2.3.0" }
+  },
+  {
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind: "Role",
+    metadata: publicMetadata,
+    rules: [{ apiGroups: [""], resources: ["configmaps"], resourceNames: [publicName], verbs: ["get"] }]
+  },
+  {
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind: "RoleBinding",
+    metadata: publicMetadata,
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: publicName },
+    subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "Group", name: "system:authenticated" }]
+  }
+]
+
 /**
- * A cluster with the runtimes that Trainer ships, a conforming one (`torch-conforming`) and the users' roles. A node that
- * has not reported for `monitorGrace` milliseconds is found lost.
+ * A cluster with Trainer's public ConfigMap, the runtimes that Trainer ships, a conforming one (`torch-conforming`) and the
+ * users' roles. A node that has not reported for `monitorGrace` milliseconds is found lost.
  */
 export const layer = (monitorGrace: number): Layer.Layer<Cluster.Cluster | TestCluster.TestCluster> =>
   TestCluster.layer({
-    objects: [...Fixtures.shippedRuntimes, Fixtures.torchConforming(), ...Users.objects],
+    objects: [...installation, ...Fixtures.shippedRuntimes, Fixtures.torchConforming(), ...Users.objects],
     programs: Signals.programOf,
     monitorGracePeriod: monitorGrace,
     heartbeat: Math.min(10_000, monitorGrace / 5)
