@@ -99,18 +99,22 @@ const observe = (kind: Kind, object: Objects[Kind], presence: Evidence.Presence,
   return { _tag: kind, object, presence, at } as ObjectObservation
 }
 
-const logProblem = (problem: Problem): Effect.Effect<void> => {
+/** A problem in a sentence. */
+export const describeProblem = (problem: Problem): string => {
   switch (problem._tag) {
     case "Undecodable":
-      return Effect.logWarning(`${problem.kind}/${problem.name} cannot be read and is skipped: ${problem.issue}`)
+      return `${problem.kind}/${problem.name} cannot be read and is skipped: ${problem.issue}`
     case "Interrupted":
-      return Effect.logInfo(
-        `the watch of ${problem.kind} broke off, next attempt in ${problem.retryIn} ms: ${problem.error.message}`
-      )
+      return `the watch of ${problem.kind} broke off, next attempt in ${problem.retryIn} ms: ${problem.error.message}`
     case "Unavailable":
-      return Effect.logWarning(`${problem.kind} cannot be read: ${problem.error.message}`)
+      return `${problem.kind} cannot be read: ${problem.error.message}`
   }
 }
+
+const logProblem = (problem: Problem): Effect.Effect<void> =>
+  problem._tag === "Interrupted"
+    ? Effect.logInfo(describeProblem(problem))
+    : Effect.logWarning(describeProblem(problem))
 
 const namespaceOf = (scope: Scope): string => (scope._tag === "Ref" ? scope.ref.namespace : scope.namespace)
 

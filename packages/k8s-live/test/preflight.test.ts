@@ -252,7 +252,7 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
           expect(yield* inventory(world)).not.toEqual(before)
           const again = yield* preflight(world, ["--runtime", world.runtimes.torch])
           expect(again).toMatchObject({ code: 0, err: "" })
-          expect(again.out).toMatch(/probes of other preflights are gone: dispatch-probe-/)
+          expect(again.out).toMatch(/probes of other\s+preflights are gone: dispatch-probe-/)
           expect(yield* inventory(world)).toEqual(before)
         }),
       180_000

@@ -7,6 +7,7 @@ import * as Adapter from "@dispatch-kubeflow/core/Adapter"
 import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
@@ -91,9 +92,14 @@ export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Co
     })
   )
   const api = Context.get(live, KubeApi.KubeApi)
+  // A cluster that is not there now is told at once; what breaks later is ridden out. Hardened clusters refuse the path
+  yield* Effect.catchTag(api.serverVersion, "KubeForbidden", () => Effect.void)
   const namespace = Context.get(live, KubeConfig.KubeConfig).namespace ?? "default"
   const store = yield* Layer.build(evidenceStore(common.evidence))
-  const adapter = yield* Adapter.make(configOf(common, namespace, choices)).pipe(
+  const { err, look } = yield* Terminal
+  const note = (text: string): Effect.Effect<void> => err(look.paint("dim", `-- ${text}`))
+  const options = { watch: { onProblem: (problem: Watch.Problem) => note(Watch.describeProblem(problem)) } }
+  const adapter = yield* Adapter.make(configOf(common, namespace, choices), options).pipe(
     Effect.provideService(KubeApi.KubeApi, api),
     Effect.provide(store)
   )

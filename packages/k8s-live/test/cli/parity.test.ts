@@ -99,14 +99,16 @@ const normalise = (text: string, nodes: ReadonlyArray<string>, namespace: string
   let result = text.replaceAll(namespace, "NAMESPACE")
   for (const [index, node] of nodes.entries())
     result = result.replaceAll(new RegExp(`\\b${node}\\b`, "g"), `NODE-${index}`)
-  return result
-    .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "TIME")
-    .replace(/(run-1-node-0-\d)-[a-z0-9]{5}/g, "$1-xxxxx")
-    .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "UID")
-    // simulated nodes of a real control plane have no kubelet that words these
-    .replace(/"boot-\d+"/g, '"UID"')
-    .replaceAll(',"message":"kubelet is posting ready status"', "")
-    .replace(/[ ]{2,}/g, "  ")
+  return (
+    result
+      .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "TIME")
+      .replace(/(run-1-node-0-\d)-[a-z0-9]{5}/g, "$1-xxxxx")
+      .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "UID")
+      // simulated nodes of a real control plane have no kubelet that words these
+      .replace(/"boot-\d+"/g, '"UID"')
+      .replaceAll(',"message":"kubelet is posting ready status"', "")
+      .replace(/[ ]{2,}/g, "  ")
+  )
 }
 
 /** Starts the TrainJob, lets rank 0 print, and asks everything. */

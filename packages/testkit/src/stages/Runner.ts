@@ -295,10 +295,17 @@ export const start = (
             answer: undefined
           } satisfies NonNullable<Entry["work"]>)
         entry.work = current
-        const result =
-          current.answer === undefined
-            ? current.generator.next(undefined as never)
-            : current.generator.next(current.answer)
+        let result: IteratorResult<Act, ReadonlyArray<Wake> | void>
+        try {
+          result =
+            current.answer === undefined
+              ? current.generator.next(undefined as never)
+              : current.generator.next(current.answer)
+        } catch (defect) {
+          // Controllers recover from a panic over one object: the others go on
+          finish(entry, [], now)
+          return Effect.logError(`stage ${handler.stage.name} failed on ${entry.key}`, defect)
+        }
         if (result.done === true) {
           finish(entry, result.value ?? [], now)
           return Effect.void

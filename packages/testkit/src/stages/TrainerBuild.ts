@@ -64,8 +64,25 @@ export const strategic = (base: unknown, patch: unknown, field = ""): unknown =>
 
 const isGpu = (name: string): boolean => name.includes("gpu")
 
-const cpus = (quantity: string | undefined): number => {
-  if (quantity === undefined) return 0
+// A custom resource keeps `cpu: 2` as the number it was; what is built from it has quantities, which are texts
+const quantities = (amounts: Objects.StringMap | undefined): Objects.StringMap =>
+  Object.fromEntries(Object.entries(amounts ?? {}).map(([name, amount]) => [name, String(amount)]))
+
+const withQuantities = (container: Objects.Container): Objects.Container => {
+  const { limits, requests, ...rest } = container.resources ?? {}
+  return {
+    ...container,
+    resources: {
+      ...rest,
+      ...(limits === undefined ? {} : { limits: quantities(limits) }),
+      ...(requests === undefined ? {} : { requests: quantities(requests) })
+    }
+  }
+}
+
+const cpus = (amount: string | undefined): number => {
+  if (amount === undefined) return 0
+  const quantity = String(amount)
   return quantity.endsWith("m") ? Number(quantity.slice(0, -1)) / 1000 : Number(quantity)
 }
 
@@ -339,7 +356,7 @@ const withResources = (job: Objects.ReplicatedJob): Objects.ReplicatedJob => {
         ...job.template.spec,
         template: {
           ...pod,
-          spec: { ...pod.spec, containers: containers.map((each) => ({ ...each, resources: each.resources ?? {} })) }
+          spec: { ...pod.spec, containers: containers.map(withQuantities) }
         }
       }
     }
