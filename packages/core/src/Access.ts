@@ -207,3 +207,32 @@ export const grouped = (outcomes: ReadonlyArray<Outcome>): ReadonlyMap<Feeds, Re
 /** The answer to a need among outcomes; `NotAsked` where it was not. */
 export const reviewOf = (outcomes: ReadonlyArray<Outcome>, id: string): Review =>
   outcomes.find((outcome) => outcome.need.id === id)?.review ?? { _tag: "NotAsked" }
+
+const placeOf = ({ attributes }: Need): string =>
+  attributes.namespace === undefined ? "cluster" : attributes.namespace
+
+/** The reference page's table of every permission, as Markdown. */
+export const markdown = (): string => {
+  const namespace = "backend's namespace"
+  const kueue = {
+    localQueue: "the LocalQueue",
+    admissionCheck: "the check",
+    controllerName: "the controller",
+    lease: { namespace: "controller's namespace", name: "the Lease" }
+  }
+  const base = { inPlaceRestarts: "refuse", outOfService: "always", holdProbe: "dry-run", namespace } as const
+  const ids = (config: AdapterConfig): ReadonlySet<string> => new Set(needs(config).map(({ id }) => id))
+  const readOnly = ids({ ...base, access: "read-only", kueue: undefined })
+  const plain = ids({ ...base, access: "read-write", kueue: undefined })
+  const readOnlyKueue = ids({ ...base, access: "read-only", kueue })
+  const whenOf = (id: string): string =>
+    readOnly.has(id) ? "always" : plain.has(id) ? "writing" : readOnlyKueue.has(id) ? "Kueue" : "Kueue, writing"
+  return [
+    "| permission | where | asked | feeds |",
+    "|---|---|---|---|",
+    ...needs({ ...base, access: "read-write", kueue }).map(
+      (it) =>
+        `| \`${it.id}\` | ${placeOf(it)} | ${whenOf(it.id)} | ${it.feeds.join(", ")}${it.optional ? " (optional)" : ""} |`
+    )
+  ].join("\n")
+}

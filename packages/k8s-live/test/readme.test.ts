@@ -5,7 +5,7 @@ import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import { Command } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
+import { Effect, Layer, Schedule } from "effect"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -50,8 +50,7 @@ describe("README", () => {
       expect(printed).toContain("rank 0: loss 0.25")
       expect(printed).toContain("not surely stopped: Node node-1 is ready")
     }).pipe(
-      Effect.provide(TestCluster.layer({ objects: [Fixtures.torchConforming()] })),
-      Effect.provide(NodeContext.layer)
+      Effect.provide(Layer.merge(TestCluster.layer({ objects: [Fixtures.torchConforming()] }), NodeContext.layer))
     )
   )
 })

@@ -120,6 +120,13 @@ const rbac = (plural: string, kind: string) =>
     schema: Loose
   })
 
+const decodePage = Schema.decodeUnknown(
+  Schema.Struct({
+    metadata: Schema.Struct({ continue: Schema.optional(Schema.String) }),
+    items: Schema.Array(Loose)
+  })
+)
+
 interface Rule {
   readonly apiGroups: ReadonlyArray<string>
   readonly resources: ReadonlyArray<string>
@@ -274,12 +281,7 @@ export const contract = (name: string, world: Layer.Layer<ContractWorld, unknown
         let token: string | undefined
         do {
           const { body } = yield* page(token)
-          const read = Schema.decodeUnknownSync(
-            Schema.Struct({
-              metadata: Schema.Struct({ continue: Schema.optional(Schema.String) }),
-              items: Schema.Array(Loose)
-            })
-          )(body)
+          const read = yield* decodePage(body)
           expect(read.items.length).toBeLessThanOrEqual(2)
           names.push(...read.items.map(({ metadata }) => metadata.name))
           token = read.metadata.continue

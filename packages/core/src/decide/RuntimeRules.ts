@@ -79,6 +79,14 @@ export const rules = [
   }
 ] as const
 
+/** The reference page's table, as Markdown. */
+export const markdown = (): string =>
+  [
+    "| rule | id | what must hold | why |",
+    "|---|---|---|---|",
+    ...rules.map(({ rule, id, title, why }) => `| ${rule} | \`${id}\` | ${title} | ${why} |`)
+  ].join("\n")
+
 /** Number of a rule. */
 export type RuleNumber = (typeof rules)[number]["rule"]
 

@@ -38,7 +38,7 @@ export const cli = (
         const text = files[path]
         return text === undefined ? Effect.fail({ message: "no such file" }) : Effect.succeed(text)
       },
-      look: { width: 120, paint: (_, text) => text }
+      look: { width: 1000, paint: (_, text) => text }
     }
     return Either.match(Invocation.parse(args, "0.0.0"), {
       onLeft: ({ text, code }) => Effect.succeed({ code, out: "", err: text, progress }),

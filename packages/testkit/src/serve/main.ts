@@ -8,7 +8,7 @@
 import { fileURLToPath } from "node:url"
 import { FileSystem } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
-import { Cause, Console, Data, Deferred, Effect, Either, Exit, Logger } from "effect"
+import { Cause, Console, Data, Deferred, Effect, Either, Exit, Layer, Logger } from "effect"
 import * as ApiServer from "../ApiServer.js"
 import * as Cluster from "../Cluster.js"
 import * as Arguments from "./Arguments.js"
@@ -155,9 +155,10 @@ const program = (argv: ReadonlyArray<string>) =>
       BadArgument: failure,
       SystemError: failure
     }),
-    Effect.provide(NodeContext.layer),
     // Standard output is for what was asked
-    Effect.provide(Logger.replace(Logger.defaultLogger, Logger.prettyLogger({ stderr: true })))
+    Effect.provide(
+      Layer.merge(NodeContext.layer, Logger.replace(Logger.defaultLogger, Logger.prettyLogger({ stderr: true })))
+    )
   )
 
 NodeRuntime.runMain(program(process.argv.slice(2)), {

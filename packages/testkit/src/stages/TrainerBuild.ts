@@ -66,7 +66,7 @@ const isGpu = (name: string): boolean => name.includes("gpu")
 
 // A custom resource keeps `cpu: 2` as the number it was; what is built from it has quantities, which are texts
 const quantities = (amounts: Objects.StringMap | undefined): Objects.StringMap =>
-  Object.fromEntries(Object.entries(amounts ?? {}).map(([name, amount]) => [name, String(amount)]))
+  Object.fromEntries(Object.entries(amounts ?? {}).map(([name, amount]) => [name, amount]))
 
 const withQuantities = (container: Objects.Container): Objects.Container => {
   const { limits, requests, ...rest } = container.resources ?? {}
@@ -82,8 +82,7 @@ const withQuantities = (container: Objects.Container): Objects.Container => {
 
 const cpus = (amount: string | undefined): number => {
   if (amount === undefined) return 0
-  const quantity = String(amount)
-  return quantity.endsWith("m") ? Number(quantity.slice(0, -1)) / 1000 : Number(quantity)
+  return amount.endsWith("m") ? Number(amount.slice(0, -1)) / 1000 : Number(amount)
 }
 
 const upsertEnv = (
