@@ -15,5 +15,8 @@ for (const [page, part, text] of parts) {
   const before = readFileSync(url, "utf8")
   const region = new RegExp(`(<!-- generated: ${part} -->\n)[^]*?(\n<!-- end -->)`)
   if (!region.test(before)) throw new Error(`docs/${page} has no region "${part}"`)
-  writeFileSync(url, before.replace(region, (_, start: string, end: string) => `${start}${text}${end}`))
+  writeFileSync(
+    url,
+    before.replace(region, (_, start: string, end: string) => `${start}${text}${end}`)
+  )
 }

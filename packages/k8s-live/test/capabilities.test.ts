@@ -101,8 +101,22 @@ const cellsOf = (mode: Mode): ReadonlyArray<Cell> => {
           cell(probed, "", "ReadmissionGate", "no", "declared", /nothing re-admits a TrainJob without Kueue/)
         ]
       : (["AttemptInjection", "ReadmissionGate"] as const).flatMap((capability) => [
-          cell(probed, "from ClusterQueue, AdmissionCheck, Lease", capability, "yes", "probed", /Lease\/gate.*not covered/s),
-          cell({ ...probed, leaseless: true }, "without a Lease", capability, "no", "probed", /Lease\/absent.*does not exist/),
+          cell(
+            probed,
+            "from ClusterQueue, AdmissionCheck, Lease",
+            capability,
+            "yes",
+            "probed",
+            /Lease\/gate.*not covered/s
+          ),
+          cell(
+            { ...probed, leaseless: true },
+            "without a Lease",
+            capability,
+            "no",
+            "probed",
+            /Lease\/absent.*does not exist/
+          ),
           cell(
             { ...probed, lacking: "get clusterqueues.kueue.x-k8s.io" },
             "without get on clusterqueues",

@@ -37,6 +37,7 @@ const types = {
   RoleBinding: kind(rbac, "v1", "rolebindings", "RoleBinding", "Namespaced"),
   ClusterRole: kind(rbac, "v1", "clusterroles", "ClusterRole", "Cluster"),
   ClusterRoleBinding: kind(rbac, "v1", "clusterrolebindings", "ClusterRoleBinding", "Cluster"),
+  ResourceQuota: kind("", "v1", "resourcequotas", "ResourceQuota", "Namespaced"),
   ResourceFlavor: kind("kueue.x-k8s.io", "v1beta2", "resourceflavors", "ResourceFlavor", "Cluster"),
   ClusterQueue: Kueue.clusterQueues,
   LocalQueue: Kueue.localQueues,
@@ -47,7 +48,7 @@ const types = {
   TrainJob: Trainer.trainJobs
 }
 
-const typeOf = (body: { readonly kind?: unknown }): Resource.Resource<Resource.KubeObject, Resource.Scope> => {
+const typeOf = (body: { readonly kind?: unknown }): Resource.Resource<Resource.KubeObject> => {
   const found = Object.entries(types).find(([name]) => name === body.kind)?.[1]
   if (found === undefined) throw new Error(`no type ${String(body.kind)}`)
   return found
@@ -71,14 +72,12 @@ export const provide = (
     (body) => {
       const type = typeOf(body)
       const { name, namespace } = nameOf(body)
-      return Effect.acquireRelease(
-        api.transport.call(KubeRequest.make("create", type, { namespace, body })),
-        () =>
-          Effect.ignore(
-            api.transport.call(
-              KubeRequest.make("delete", type, { namespace, name, body: { propagationPolicy: "Background" } })
-            )
+      return Effect.acquireRelease(api.transport.call(KubeRequest.make("create", type, { namespace, body })), () =>
+        Effect.ignore(
+          api.transport.call(
+            KubeRequest.make("delete", type, { namespace, name, body: { propagationPolicy: "Background" } })
           )
+        )
       )
     },
     { discard: true }
@@ -262,7 +261,11 @@ export const real = (path: string) =>
       yield* change(
         api,
         objects.check,
-        { status: { conditions: [{ ...active.conditions[0], lastTransitionTime: DateTime.formatIso(DateTime.unsafeMake(now)) }] } },
+        {
+          status: {
+            conditions: [{ ...active.conditions[0], lastTransitionTime: DateTime.formatIso(DateTime.unsafeMake(now)) }]
+          }
+        },
         "status"
       )
       // Kueue looks at its checks once a second

@@ -1,4 +1,5 @@
-import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import type * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
 import * as Kueue from "@dispatch-kubeflow/core/model/Kueue"
@@ -7,7 +8,7 @@ import * as ApiServer from "@dispatch-kubeflow/testkit/ApiServer"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import * as Registry from "@dispatch-kubeflow/testkit/Registry"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, type Layer, Schedule, Schema } from "effect"
+import { Effect, Fiber, type Layer, Schedule, Schema } from "effect"
 import { spawn } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import * as Terminal from "./cli/terminal.js"
@@ -67,15 +68,47 @@ const inventory = ({ api, namespace }: Clusters.World) =>
 
 const main = fileURLToPath(new URL("../src/cli/main.ts", import.meta.url))
 
-/** A door to a world's API server that never answers a deletion. */
-const withoutDeletions = (api: KubeApi.Service) =>
+/** A door to a world's API server that never answers one verb. */
+const neverAnswering = (api: KubeApi.Service, verb: KubeRequest.Verb) =>
   ApiServer.serve({
     transport: () => ({
       ...api.transport,
-      call: (request) => (request.verb === "delete" ? Effect.never : api.transport.call(request))
+      call: (request) => (request.verb === verb ? Effect.never : api.transport.call(request))
     }),
     registry: Registry.builtins,
     authenticate: () => Effect.succeedSome(Rbac.admin)
+  })
+
+/** The command in a process of its own, caught while its probe exists and a verb is never answered. */
+const halfWay = (world: Clusters.World, verb: KubeRequest.Verb) =>
+  Effect.gen(function* () {
+    const folder = yield* Terminal.folder
+    const door = yield* neverAnswering(world.api, verb)
+    const path = Terminal.file(folder, "door.yaml", door.kubeconfig({ name: "a", token: "a" }))
+    const options = ["--kubeconfig", path, "--namespace", world.namespace, "--runtime", world.runtimes.torch]
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(
+          process.execPath,
+          ["--import", "tsx", "--conditions=@dispatch-kubeflow/source", main, "preflight", ...options],
+          { cwd: fileURLToPath(new URL("../../..", import.meta.url)), stdio: "ignore" }
+        )
+      ),
+      (it) => Effect.sync(() => it.kill("SIGKILL"))
+    )
+    const ended = yield* Effect.fork(
+      Effect.async<number | null>((resume) => {
+        child.once("exit", (code) => resume(Effect.succeed(code)))
+      })
+    )
+    yield* inventory(world).pipe(
+      Effect.filterOrFail(
+        (now) => now.some((name) => name.startsWith("JobSet/dispatch-probe-")),
+        () => "no probe yet" as const
+      ),
+      Effect.retry(Schedule.intersect(Schedule.spaced("250 millis"), Schedule.recurs(200)))
+    )
+    return { child, ended }
   })
 
 const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): void =>
@@ -87,9 +120,7 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
         const printed = yield* preflight(world, [])
         expect(printed).toMatchObject({ code: 0, err: "" })
         const lines = printed.out.trimEnd().split("\n")
-        expect(lines.at(-1)).toBe(
-          `writable: TrainJobs may be submitted in namespace "${world.namespace}" (plain mode)`
-        )
+        expect(lines.at(-1)).toBe(`writable: TrainJobs may be submitted in namespace "${world.namespace}" (plain mode)`)
         expect(lines.at(-2)).toMatch(/^\d+ passed, 0 failed, 0 unknown, \d+ skipped$/)
         expect(printed.progress.at(-2)).toMatch(/^preflight: \d+ checks made, last hold\.sweep: passed$/)
         expect(printed.progress.at(-1)).toBeUndefined()
@@ -211,48 +242,32 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
     )
 
     it.scoped(
+      "interrupted half way it deletes the probe, and exits with 130",
+      () =>
+        Effect.gen(function* () {
+          const world = yield* Clusters.ClusterWorld
+          const before = yield* inventory(world)
+          const { child, ended } = yield* halfWay(world, "patch")
+          expect(child.kill("SIGINT")).toBe(true)
+          expect(yield* Fiber.join(ended)).toBe(130)
+          expect(yield* inventory(world)).toEqual(before)
+        }),
+      120_000
+    )
+
+    it.scoped(
       "killed with SIGKILL half way and run again, it leaves the cluster exactly as it was",
       () =>
         Effect.gen(function* () {
           const world = yield* Clusters.ClusterWorld
           const before = yield* inventory(world)
-          const folder = yield* Terminal.folder
-          const door = yield* withoutDeletions(world.api)
-          const path = Terminal.file(folder, "door.yaml", door.kubeconfig({ name: "a", token: "a" }))
-          const child = yield* Effect.acquireRelease(
-            Effect.sync(() =>
-              spawn(
-                process.execPath,
-                [
-                  "--import",
-                  "tsx",
-                  "--conditions=@dispatch-kubeflow/source",
-                  main,
-                  "preflight",
-                  "--kubeconfig",
-                  path,
-                  "--namespace",
-                  world.namespace,
-                  "--runtime",
-                  world.runtimes.torch
-                ],
-                { cwd: fileURLToPath(new URL("../../..", import.meta.url)), stdio: "ignore" }
-              )
-            ),
-            (process) => Effect.sync(() => process.kill("SIGKILL"))
-          )
-          yield* inventory(world).pipe(
-            Effect.filterOrFail(
-              (now) => now.some((name) => /^JobSet\/dispatch-probe-/.test(name)),
-              () => "no probe yet" as const
-            ),
-            Effect.retry(Schedule.intersect(Schedule.spaced("250 millis"), Schedule.recurs(200)))
-          )
+          const { child, ended } = yield* halfWay(world, "delete")
           expect(child.kill("SIGKILL")).toBe(true)
+          yield* Fiber.join(ended)
           expect(yield* inventory(world)).not.toEqual(before)
           const again = yield* preflight(world, ["--runtime", world.runtimes.torch])
           expect(again).toMatchObject({ code: 0, err: "" })
-          expect(again.out).toMatch(/probes of other\s+preflights are gone: dispatch-probe-/)
+          expect(again.out).toContain("probes of other preflights are gone: dispatch-probe-")
           expect(yield* inventory(world)).toEqual(before)
         }),
       180_000
@@ -263,4 +278,30 @@ suite("preflight on the served in-memory cluster", Clusters.served)
 
 if (realKubeconfig === undefined) {
   describe("preflight on a real API server", () => it.skip(whyLeftOut, () => undefined))
-} else suite("preflight on a real API server", Clusters.real(realKubeconfig))
+} else {
+  suite("preflight on a real API server", Clusters.real(realKubeconfig))
+
+  it.layer(Clusters.real(realKubeconfig), { excludeTestServices: true, timeout: "60 seconds" })(
+    "preflight on a real API server, a full namespace",
+    (it) => {
+      it.scoped("a quota that is used up: Hold is no with the server's words, exit 3", () =>
+        Effect.gen(function* () {
+          const world = yield* Clusters.ClusterWorld
+          yield* Clusters.provide(world.api, [
+            {
+              apiVersion: "v1",
+              kind: "ResourceQuota",
+              metadata: { name: "none", namespace: world.namespace },
+              spec: { hard: { "count/trainjobs.trainer.kubeflow.org": "0" } }
+            }
+          ])
+          // The quota counts once its controller has looked
+          yield* Effect.sleep("2 seconds")
+          const printed = yield* preflight(world, ["--runtime", world.runtimes.torch])
+          expect(printed.code).toBe(3)
+          expect(printed.out).toMatch(/failed +hold\.create .*exceeded quota: none/)
+        })
+      )
+    }
+  )
+}

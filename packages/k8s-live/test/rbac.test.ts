@@ -104,9 +104,7 @@ const survey = (config: AdapterConfig.AdapterConfig, api: KubeApi.Service) =>
       output: yield* drive(said(Stream.runDrain(adapter.outputEvents(ref, { stream: "Stdout" })))),
       "output --follow": yield* drive(said(Stream.runHead(follow))),
       // Long enough for every list and watch of it to be open, and to be refused
-      watch: yield* drive(
-        said(Effect.timeoutOption(Stream.runDrain(adapter.watch(Watch.ref(ref))), "3 seconds"))
-      ),
+      watch: yield* drive(said(Effect.timeoutOption(Stream.runDrain(adapter.watch(Watch.ref(ref))), "3 seconds"))),
       ceased: yield* drive(said(adapter.ceased(ref))),
       "capabilities --runtime": yield* ofRuntime("ClusterTrainingRuntime"),
       "capabilities --runtime TrainingRuntime/…": yield* ofRuntime("TrainingRuntime"),
@@ -259,9 +257,8 @@ const matches = (manifest: Manifests.Manifest, grant: Manifests.Grant, need: Acc
 }
 
 const live = (kubeconfig: string) =>
-  Effect.map(
-    Layer.build(KubeApiLive.layer({ source: KubeConfig.Source.Text({ text: kubeconfig }) })),
-    (context) => Context.get(context, KubeApi.KubeApi)
+  Effect.map(Layer.build(KubeApiLive.layer({ source: KubeConfig.Source.Text({ text: kubeconfig }) })), (context) =>
+    Context.get(context, KubeApi.KubeApi)
   )
 
 const onRealCluster = (kubeconfig: string): void =>
@@ -309,23 +306,26 @@ const onRealCluster = (kubeconfig: string): void =>
           })
         )
 
-        it.scoped(`${mode}.yaml is least: without any one permission the preflight's check of it fails, and no other`, () =>
-          Effect.gen(function* () {
-            const { api, config, manifests, world } = yield* prepared
-            for (const grant of Manifests.grants(manifests)) {
-              const role = manifests[grant.role]
-              if (role === undefined || (mode === "read-only" && listsRuntimes(grant.id))) continue
-              yield* Clusters.change(world.api, role, { rules: Manifests.without(manifests, grant).rules })
-              const denied = yield* reviews(config, api, 1)
-              expect([grant.id, denied.map((need) => matches(role, grant, need))]).toEqual([grant.id, [true]])
-              yield* Clusters.change(world.api, role, { rules: role.rules })
-            }
-            expect(yield* reviews(config, api, 0)).toEqual([])
-          })
+        it.scoped(
+          `${mode}.yaml is least: without any one permission the preflight's check of it fails, and no other`,
+          () =>
+            Effect.gen(function* () {
+              const { api, config, manifests, world } = yield* prepared
+              for (const grant of Manifests.grants(manifests)) {
+                const role = manifests[grant.role]
+                if (role === undefined || (mode === "read-only" && listsRuntimes(grant.id))) continue
+                yield* Clusters.change(world.api, role, { rules: Manifests.without(manifests, grant).rules })
+                const denied = yield* reviews(config, api, 1)
+                expect([grant.id, denied.map((need) => matches(role, grant, need))]).toEqual([grant.id, [true]])
+                yield* Clusters.change(world.api, role, { rules: role.rules })
+              }
+              expect(yield* reviews(config, api, 0)).toEqual([])
+            })
         )
       }
     }
   )
 
-if (realKubeconfig === undefined) describe("deploy/rbac on a real API server", () => it.skip(whyLeftOut, () => undefined))
+if (realKubeconfig === undefined)
+  describe("deploy/rbac on a real API server", () => it.skip(whyLeftOut, () => undefined))
 else onRealCluster(realKubeconfig)

@@ -490,8 +490,7 @@ const makeHandler = (options: Options) => {
         contentType: http.headers["content-type"],
         bytes,
         kind: type?.kind ?? asked.plural,
-        custom: type?.custom ?? false,
-        formatTime: (seconds) => Exchange.rfc3339(seconds * 1000)
+        custom: type?.custom ?? false
       })
       if (Either.isLeft(body)) {
         return yield* refuse(exchange, subject, asked, Answer.json(body.left.code ?? 400, body.left))
@@ -525,8 +524,7 @@ const makeHandler = (options: Options) => {
               contentType: request.headers["content-type"],
               bytes,
               kind: "object",
-              custom: false,
-              formatTime: (seconds) => Exchange.rfc3339(seconds * 1000)
+              custom: false
             })
       if (Either.isLeft(body)) return yield* Exchange.sendStatus(exchange, body.left)
       const { afterwards, answer } = yield* handle({

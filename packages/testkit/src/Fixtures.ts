@@ -430,3 +430,114 @@ export const lease = (
     renewTime: options.renewTime
   })
 })
+
+// --- Kueue -------------------------------------------------------------------------------------------------------------
+
+const kueueApi = "kueue.x-k8s.io/v1beta2"
+
+/** A ResourceFlavor. */
+export const resourceFlavor = (
+  name: string,
+  options: {
+    readonly nodeLabels?: Readonly<Record<string, string>>
+    readonly nodeTaints?: ReadonlyArray<Body>
+    readonly tolerations?: ReadonlyArray<Body>
+  } = {}
+): Body => ({ apiVersion: kueueApi, kind: "ResourceFlavor", metadata: { name }, spec: given({ ...options }) })
+
+/** A ClusterQueue with one resource group: quotas by flavor, the same resources in each. */
+export const clusterQueue = (
+  name: string,
+  options: {
+    /** By flavor, the nominal quota of each resource. Default: flavor `default` with cpu 8. */
+    readonly quotas?: Readonly<Record<string, Readonly<Record<string, string>>>>
+    /** Names, or names with the flavors that they are for. */
+    readonly admissionChecks?: ReadonlyArray<
+      string | { readonly name: string; readonly onFlavors?: ReadonlyArray<string> }
+    >
+    /** Default: every namespace. */
+    readonly namespaceSelector?: Body
+    readonly withinClusterQueue?: "Never" | "LowerPriority" | "LowerOrNewerEqualPriority"
+    readonly stopPolicy?: "None" | "Hold" | "HoldAndDrain"
+    readonly queueingStrategy?: "BestEffortFIFO" | "StrictFIFO"
+  } = {}
+): Body => {
+  const quotas = options.quotas ?? { default: { cpu: "8" } }
+  const flavors = Object.entries(quotas).map(([flavor, resources]) => ({
+    name: flavor,
+    resources: Object.entries(resources).map(([resource, nominalQuota]) => ({ name: resource, nominalQuota }))
+  }))
+  return {
+    apiVersion: kueueApi,
+    kind: "ClusterQueue",
+    metadata: { name },
+    spec: given({
+      namespaceSelector: options.namespaceSelector ?? {},
+      resourceGroups: [{ coveredResources: Object.keys(Object.values(quotas)[0] ?? {}), flavors }],
+      admissionChecksStrategy:
+        options.admissionChecks === undefined
+          ? undefined
+          : {
+              admissionChecks: options.admissionChecks.map((check) =>
+                typeof check === "string" ? { name: check } : check
+              )
+            },
+      preemption:
+        options.withinClusterQueue === undefined ? undefined : { withinClusterQueue: options.withinClusterQueue },
+      stopPolicy: options.stopPolicy,
+      queueingStrategy: options.queueingStrategy
+    })
+  }
+}
+
+/** A LocalQueue. */
+export const localQueue = (
+  name: string,
+  options: {
+    readonly clusterQueue: string
+    readonly namespace?: string
+    readonly stopPolicy?: "None" | "Hold" | "HoldAndDrain"
+  }
+): Body => ({
+  apiVersion: kueueApi,
+  kind: "LocalQueue",
+  metadata: given({ name, namespace: options.namespace }),
+  spec: given({ clusterQueue: options.clusterQueue, stopPolicy: options.stopPolicy })
+})
+
+/** An AdmissionCheck. Only its controller says that it is active: give `active`, or write its status. */
+export const admissionCheck = (
+  name: string,
+  options: {
+    readonly controllerName?: string
+    readonly active?: "True" | "False" | "Unknown"
+    readonly spec?: Body
+  } = {}
+): Body => ({
+  apiVersion: kueueApi,
+  kind: "AdmissionCheck",
+  metadata: { name },
+  spec: { controllerName: options.controllerName ?? "example.com/gate", ...options.spec },
+  ...(options.active === undefined ? {} : { status: activeStatus(options.active) })
+})
+
+/** The status with which a check's controller says whether it serves. */
+export const activeStatus = (status: "True" | "False" | "Unknown", time = "1970-01-01T00:00:00Z"): Body => ({
+  conditions: [
+    {
+      type: "Active",
+      status,
+      reason: status === "True" ? "Ready" : status === "False" ? "Down" : "Starting",
+      message: status === "True" ? "the controller is running" : status === "False" ? "down" : "starting",
+      lastTransitionTime: time
+    }
+  ]
+})
+
+/** A WorkloadPriorityClass. */
+export const workloadPriorityClass = (name: string, value: number): Body => ({
+  apiVersion: kueueApi,
+  kind: "WorkloadPriorityClass",
+  metadata: { name },
+  value
+})

@@ -294,7 +294,7 @@ export const object = (type: "merge" | "strategic", document: Json.JsonObject, p
   if (typeof patch === "string" || value === undefined) return malformed("invalid JSON patch")
   if (!Json.isObject(value)) {
     return malformed(
-      `error decoding patch: json: cannot unmarshal ${goType(value)} into Go value of type map[string]interface {}`
+      `${type === "merge" ? "error decoding patch: " : ""}json: cannot unmarshal ${goType(value)} into Go value of type map[string]interface {}`
     )
   }
   const result = type === "merge" ? merge(document, value) : strategic(document, value)

@@ -1,221 +1,49 @@
 /**
- * Reads the protobuf request bodies that kubectl 1.37 sends without falling back to JSON (`auth can-i`, `auth whoami`,
- * `create token|namespace|serviceaccount|role|rolebinding|job|poddisruptionbudget` …). The envelope is `k8s\0` and a `runtime.Unknown`
- * (https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding); messages are described as data.
+ * Reads request bodies in the Kubernetes protobuf encoding: client-go's typed clients send it by default since 1.37, kubectl
+ * for some requests, and neither falls back to JSON. The envelope is `k8s\0` and a `runtime.Unknown`
+ * (https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding); the messages are `ProtobufTables`.
  *
  * @module
  */
-import { Either } from "effect"
+import { DateTime, Either } from "effect"
+import * as Tables from "./ProtobufTables.js"
 
 /** The media type of the Kubernetes protobuf encoding. */
 export const mediaType = "application/vnd.kubernetes.protobuf"
 
-/** How one field of a message reads in JSON. Field numbers are those of the published `generated.proto` files. */
-type Field =
-  | { readonly name: string; readonly type: "string" | "integer" | "boolean" | "time" | "intOrString" | "ignored" }
-  | { readonly name: string; readonly type: "strings" | "stringMap" | "bytesMap" }
-  | { readonly name: string; readonly type: "message" | "messages"; readonly of: Message }
-
-type Message = Readonly<Record<number, Field>>
-
-const text = (name: string): Field => ({ name, type: "string" })
-const integer = (name: string): Field => ({ name, type: "integer" })
-const boolean = (name: string): Field => ({ name, type: "boolean" })
-const time = (name: string): Field => ({ name, type: "time" })
-const strings = (name: string): Field => ({ name, type: "strings" })
-const stringMap = (name: string): Field => ({ name, type: "stringMap" })
-const bytesMap = (name: string): Field => ({ name, type: "bytesMap" })
-const intOrString = (name: string): Field => ({ name, type: "intOrString" })
-// A new object's status is not the client's to say, so that nothing is lost
-const status: Field = { name: "status", type: "ignored" }
-const message = (name: string, of: Message): Field => ({ name, type: "message", of })
-const messages = (name: string, of: Message): Field => ({ name, type: "messages", of })
-
-// k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto
-const ownerReference: Message = {
-  1: text("kind"),
-  3: text("name"),
-  4: text("uid"),
-  5: text("apiVersion"),
-  6: boolean("controller"),
-  7: boolean("blockOwnerDeletion")
-}
-const objectMeta: Message = {
-  1: text("name"),
-  2: text("generateName"),
-  3: text("namespace"),
-  5: text("uid"),
-  6: text("resourceVersion"),
-  // The server counts generations
-  7: { name: "generation", type: "ignored" },
-  8: time("creationTimestamp"),
-  9: time("deletionTimestamp"),
-  10: integer("deletionGracePeriodSeconds"),
-  11: stringMap("labels"),
-  12: stringMap("annotations"),
-  13: messages("ownerReferences", ownerReference),
-  14: strings("finalizers")
-}
-const metadata = message("metadata", objectMeta)
-const preconditions: Message = { 1: text("uid"), 2: text("resourceVersion") }
-const deleteOptions: Message = {
-  1: integer("gracePeriodSeconds"),
-  2: message("preconditions", preconditions),
-  3: boolean("orphanDependents"),
-  4: text("propagationPolicy"),
-  5: strings("dryRun")
+/** How one field of a message reads in JSON. */
+interface Field {
+  /** Empty: the fields of the message belong to the one around it. */
+  readonly name: string
+  readonly many: "one" | "list" | "map"
+  /** A zero was set by the client, or JSON would show it too. */
+  readonly keepsZero: boolean
+  /** A scalar, or the name of a message. */
+  readonly type: string
 }
 
-// k8s.io/api/authorization/v1/generated.proto
-const requirement: Message = { 1: text("key"), 2: text("operator"), 3: strings("values") }
-const selectorAttributes: Message = { 1: text("rawSelector"), 2: messages("requirements", requirement) }
-const resourceAttributes: Message = {
-  1: text("namespace"),
-  2: text("verb"),
-  3: text("group"),
-  4: text("version"),
-  5: text("resource"),
-  6: text("subresource"),
-  7: text("name"),
-  8: message("fieldSelector", selectorAttributes),
-  9: message("labelSelector", selectorAttributes)
-}
-const nonResourceAttributes: Message = { 1: text("path"), 2: text("verb") }
-const selfSubjectAccessReviewSpec: Message = {
-  1: message("resourceAttributes", resourceAttributes),
-  2: message("nonResourceAttributes", nonResourceAttributes)
-}
-const subjectAccessReviewSpec: Message = {
-  1: message("resourceAttributes", resourceAttributes),
-  2: message("nonResourceAttributes", nonResourceAttributes),
-  3: text("user"),
-  4: strings("groups"),
-  6: text("uid")
-}
+type Message = ReadonlyMap<number, Field>
 
-// k8s.io/api/authentication/v1/generated.proto
-const boundObjectReference: Message = { 1: text("kind"), 2: text("apiVersion"), 3: text("name"), 4: text("uid") }
-const tokenRequestSpec: Message = {
-  1: strings("audiences"),
-  3: message("boundObjectRef", boundObjectReference),
-  4: integer("expirationSeconds")
-}
-
-// k8s.io/api/core/v1/generated.proto
-const objectReference: Message = {
-  1: text("kind"),
-  2: text("namespace"),
-  3: text("name"),
-  4: text("uid"),
-  5: text("apiVersion"),
-  6: text("resourceVersion"),
-  7: text("fieldPath")
-}
-
-const labelSelector: Message = { 1: stringMap("matchLabels"), 2: messages("matchExpressions", requirement) }
-const container: Message = {
-  1: text("name"),
-  2: text("image"),
-  3: strings("command"),
-  4: strings("args"),
-  5: text("workingDir"),
-  14: text("imagePullPolicy")
-}
-const podTemplate: Message = {
-  1: metadata,
-  2: message("spec", {
-    2: messages("containers", container),
-    3: text("restartPolicy"),
-    7: stringMap("nodeSelector"),
-    8: text("serviceAccountName")
-  })
-}
-
-// k8s.io/api/batch/v1/generated.proto
-const jobSpec: Message = {
-  1: integer("parallelism"),
-  2: integer("completions"),
-  3: integer("activeDeadlineSeconds"),
-  4: message("selector", labelSelector),
-  5: boolean("manualSelector"),
-  6: message("template", podTemplate),
-  7: integer("backoffLimit"),
-  8: integer("ttlSecondsAfterFinished"),
-  9: text("completionMode"),
-  10: boolean("suspend")
-}
-
-// k8s.io/api/rbac/v1/generated.proto
-const policyRule: Message = {
-  1: strings("verbs"),
-  2: strings("apiGroups"),
-  3: strings("resources"),
-  4: strings("resourceNames"),
-  5: strings("nonResourceURLs")
-}
-const subject: Message = { 1: text("kind"), 2: text("apiGroup"), 3: text("name"), 4: text("namespace") }
-const binding: Message = {
-  1: metadata,
-  2: messages("subjects", subject),
-  3: message("roleRef", { 1: text("apiGroup"), 2: text("kind"), 3: text("name") })
-}
-
-// k8s.io/api/policy/v1/generated.proto
-const budgetSpec: Message = {
-  1: intOrString("minAvailable"),
-  2: message("selector", labelSelector),
-  3: intOrString("maxUnavailable"),
-  4: text("unhealthyPodEvictionPolicy")
-}
-
-/** The kinds whose bodies are read, by `apiVersion/kind`. */
-const kinds: Readonly<Record<string, Message>> = {
-  "authorization.k8s.io/v1/SelfSubjectAccessReview": {
-    1: metadata,
-    2: message("spec", selfSubjectAccessReviewSpec),
-    3: status
-  },
-  "authorization.k8s.io/v1/SelfSubjectRulesReview": {
-    1: metadata,
-    2: message("spec", { 1: text("namespace") }),
-    3: status
-  },
-  "authorization.k8s.io/v1/SubjectAccessReview": {
-    1: metadata,
-    2: message("spec", subjectAccessReviewSpec),
-    3: status
-  },
-  "authorization.k8s.io/v1/LocalSubjectAccessReview": {
-    1: metadata,
-    2: message("spec", subjectAccessReviewSpec),
-    3: status
-  },
-  "authentication.k8s.io/v1/SelfSubjectReview": { 1: metadata, 2: status },
-  "authentication.k8s.io/v1/TokenRequest": { 1: metadata, 2: message("spec", tokenRequestSpec), 3: status },
-  "batch/v1/Job": { 1: metadata, 2: message("spec", jobSpec), 3: status },
-  "policy/v1/Eviction": { 1: metadata, 2: message("deleteOptions", deleteOptions) },
-  "policy/v1/PodDisruptionBudget": { 1: metadata, 2: message("spec", budgetSpec), 3: status },
-  "rbac.authorization.k8s.io/v1/ClusterRole": { 1: metadata, 2: messages("rules", policyRule) },
-  "rbac.authorization.k8s.io/v1/ClusterRoleBinding": binding,
-  "rbac.authorization.k8s.io/v1/Role": { 1: metadata, 2: messages("rules", policyRule) },
-  "rbac.authorization.k8s.io/v1/RoleBinding": binding,
-  "v1/Binding": { 1: metadata, 2: message("target", objectReference) },
-  "v1/ConfigMap": { 1: metadata, 2: stringMap("data"), 3: bytesMap("binaryData"), 4: boolean("immutable") },
-  "v1/DeleteOptions": deleteOptions,
-  "v1/Namespace": { 1: metadata, 2: message("spec", { 1: strings("finalizers") }), 3: status },
-  "v1/Secret": {
-    1: metadata,
-    2: bytesMap("data"),
-    3: text("type"),
-    4: stringMap("stringData"),
-    5: boolean("immutable")
-  },
-  "v1/ServiceAccount": {
-    1: metadata,
-    2: messages("secrets", objectReference),
-    3: messages("imagePullSecrets", { 1: text("name") }),
-    4: boolean("automountServiceAccountToken")
+const fieldOf = (text: string): Field => {
+  const [, name = "", prefix = "", type = ""] = /^(?:(\S+) )?(\*|\[\]|\{\})?(\S+)$/.exec(text) ?? []
+  return {
+    name,
+    many: prefix === "[]" ? "list" : prefix === "{}" ? "map" : "one",
+    keepsZero: prefix !== "",
+    type
   }
+}
+
+const parsed = new Map<string, Message>()
+
+const messageOf = (name: string): Message | undefined => {
+  const known = parsed.get(name)
+  if (known !== undefined) return known
+  const fields = Tables.messages[name]
+  if (fields === undefined) return undefined
+  const message: Message = new Map(Object.entries(fields).map(([number, text]) => [Number(number), fieldOf(text)]))
+  parsed.set(name, message)
+  return message
 }
 
 const decoder = new TextDecoder("utf-8", { fatal: true })
@@ -293,24 +121,71 @@ const readEntry = (bytes: Uint8Array): readonly [string, Uint8Array] => {
   return [key, value]
 }
 
-const secondsOf = (bytes: Uint8Array): number => {
-  const seconds = readWire(bytes).find((wire) => wire.field === 1)?.value
-  return seconds === undefined ? 0 : asNumber(seconds)
+const part = (bytes: Uint8Array, field: number): bigint | Uint8Array | undefined =>
+  readWire(bytes).findLast((wire) => wire.field === field)?.value
+
+const textOf = (value: bigint | Uint8Array | undefined): string =>
+  value === undefined ? "" : decoder.decode(asBytes(value))
+
+/** A `Timestamp` as RFC 3339; a zero one is `undefined`. */
+const timeOf = (bytes: Uint8Array, digits: 0 | 6): string | undefined => {
+  const seconds = asNumber(part(bytes, 1) ?? 0n)
+  const nanos = asNumber(part(bytes, 2) ?? 0n)
+  // Go's zero time is in the year 1
+  if (seconds < -62_000_000_000 || (seconds === 0 && nanos === 0)) return undefined
+  const whole = DateTime.formatIso(DateTime.unsafeMake(seconds * 1000)).slice(0, 19)
+  return digits === 0 ? `${whole}Z` : `${whole}.${String(Math.floor(nanos / 1000)).padStart(6, "0")}Z`
 }
 
-const readMessage = (
-  bytes: Uint8Array,
-  shape: Message,
-  formatTime: (epochSeconds: number) => string
-): Record<string, unknown> => {
-  const out: Record<string, unknown> = {}
-  const push = (name: string, value: unknown): void => {
-    const present = out[name]
-    if (Array.isArray(present)) present.push(value)
-    else out[name] = [value]
+const jsonOf = (bytes: Uint8Array): unknown => {
+  const raw = textOf(part(bytes, 1))
+  return raw === "" ? undefined : (JSON.parse(raw) as unknown)
+}
+
+/** A value as JSON has it; `undefined` for a zero that nobody set. */
+const readValue = (value: bigint | Uint8Array, { keepsZero, type }: Field): unknown => {
+  switch (type) {
+    case "string": {
+      const read = decoder.decode(asBytes(value))
+      return read === "" && !keepsZero ? undefined : read
+    }
+    case "int": {
+      const read = asNumber(value)
+      return read === 0 && !keepsZero ? undefined : read
+    }
+    case "bool": {
+      const read = asNumber(value) !== 0
+      return !read && !keepsZero ? undefined : read
+    }
+    case "bytes":
+      return Buffer.from(asBytes(value)).toString("base64")
+    case "time":
+      return timeOf(asBytes(value), 0)
+    case "microtime":
+      return timeOf(asBytes(value), 6)
+    case "quantity":
+      return textOf(part(asBytes(value), 1))
+    case "intorstring": {
+      // type 0: the integer of field 2; type 1: the text of field 3
+      const bytes = asBytes(value)
+      return (part(bytes, 1) ?? 0n) === 0n ? asNumber(part(bytes, 2) ?? 0n) : textOf(part(bytes, 3))
+    }
+    case "fields":
+      return jsonOf(asBytes(value))
+    case "list":
+      return readWire(asBytes(value)).map((item) => textOf(item.value))
+    default: {
+      const message = messageOf(type)
+      if (message === undefined) throw new Malformed(`${unread} message ${type}`)
+      return readMessage(asBytes(value), message)
+    }
   }
+}
+
+const readMessage = (bytes: Uint8Array, message: Message): Record<string, unknown> => {
+  const out: Record<string, unknown> = {}
   for (const { field, value } of readWire(bytes)) {
-    const known = shape[field]
+    const known = message.get(field)
     if (known === undefined) {
       // Go writes fields that are not set as zero; one that is set must not get lost
       if (typeof value === "bigint" ? value !== 0n : value.length > 0) {
@@ -318,54 +193,29 @@ const readMessage = (
       }
       continue
     }
-    switch (known.type) {
-      case "string": {
-        // gogo-proto writes empty strings out; JSON leaves them away
-        const read = decoder.decode(asBytes(value))
-        if (read !== "") out[known.name] = read
+    const { many, name } = known
+    if (name === "") {
+      Object.assign(out, readValue(value, known))
+      continue
+    }
+    const present = out[name]
+    switch (many) {
+      case "one": {
+        const read = readValue(value, known)
+        if (read !== undefined) out[name] = read
         break
       }
-      case "integer":
-        out[known.name] = asNumber(value)
-        break
-      case "boolean":
-        out[known.name] = asNumber(value) !== 0
-        break
-      case "time": {
-        const seconds = secondsOf(asBytes(value))
-        if (seconds !== 0) out[known.name] = formatTime(seconds)
+      case "list": {
+        const read = readValue(value, known)
+        if (Array.isArray(present)) present.push(read)
+        else out[name] = [read]
         break
       }
-      case "intOrString": {
-        // type 0: the integer of field 2; type 1: the text of field 3
-        const parts = new Map(readWire(asBytes(value)).map((part) => [part.field, part.value]))
-        out[known.name] =
-          (parts.get(1) ?? 0n) === 0n
-            ? asNumber(parts.get(2) ?? 0n)
-            : decoder.decode(asBytes(parts.get(3) ?? new Uint8Array()))
-        break
-      }
-      case "ignored":
-        break
-      case "strings":
-        push(known.name, decoder.decode(asBytes(value)))
-        break
-      case "stringMap":
-      case "bytesMap": {
+      case "map": {
         const [key, entry] = readEntry(asBytes(value))
-        const present = out[known.name]
-        out[known.name] = {
-          ...(typeof present === "object" ? present : {}),
-          [key]: known.type === "stringMap" ? decoder.decode(entry) : Buffer.from(entry).toString("base64")
-        }
+        out[name] = { ...(typeof present === "object" ? present : {}), [key]: readValue(entry, known) }
         break
       }
-      case "message":
-        out[known.name] = readMessage(asBytes(value), known.of, formatTime)
-        break
-      case "messages":
-        push(known.name, readMessage(asBytes(value), known.of, formatTime))
-        break
     }
   }
   return out
@@ -376,12 +226,9 @@ const isPrefixed = (bytes: Uint8Array): boolean =>
 
 /**
  * Reads a request body into the JSON object that it stands for, `apiVersion` and `kind` included. Left: why it cannot be
- * read, or which kind is not among those that are. `formatTime` prints epoch seconds as RFC 3339.
+ * read, or which kind is not among those that are.
  */
-export const decode = (
-  bytes: Uint8Array,
-  formatTime: (epochSeconds: number) => string
-): Either.Either<Record<string, unknown>, string> => {
+export const decode = (bytes: Uint8Array): Either.Either<Record<string, unknown>, string> => {
   if (!isPrefixed(bytes))
     return Either.left("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
   try {
@@ -390,16 +237,16 @@ export const decode = (
     let raw: Uint8Array = new Uint8Array()
     for (const { field, value } of readWire(bytes.subarray(4))) {
       if (field === 1) {
-        for (const part of readWire(asBytes(value))) {
-          if (part.field === 1) apiVersion = decoder.decode(asBytes(part.value))
-          else if (part.field === 2) kind = decoder.decode(asBytes(part.value))
-        }
+        apiVersion = textOf(part(asBytes(value), 1))
+        kind = textOf(part(asBytes(value), 2))
       } else if (field === 2) raw = asBytes(value)
     }
-    const shape = kinds[`${apiVersion}/${kind}`]
+    // Every group has the options of a deletion as its own
+    const name = kind === "DeleteOptions" ? `v1/${kind}` : `${apiVersion}/${kind}`
+    const shape = messageOf(Tables.kinds[name] ?? "")
     return shape === undefined
       ? Either.left(`${unread} kind "${kind}" in version "${apiVersion}"`)
-      : Either.right({ apiVersion, kind, ...readMessage(raw, shape, formatTime) })
+      : Either.right({ apiVersion, kind, ...readMessage(raw, shape) })
   } catch (cause) {
     return Either.left(cause instanceof Error ? cause.message : "unreadable protobuf")
   }

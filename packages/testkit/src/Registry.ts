@@ -65,8 +65,8 @@ export interface ResourceDefinition {
   readonly defaultPropagation: "Background" | "Orphan"
   /** Fills in the defaults of the type, on every read of a body. Must be idempotent. */
   readonly defaults: (object: Json.JsonObject) => Json.JsonObject
-  /** What the server itself sets, admission included; nobody owns these fields. Must be idempotent. */
-  readonly prepare: (object: Json.JsonObject) => Json.JsonObject
+  /** What the server itself sets, on create (`old` absent) and on update; nobody owns these fields. Must be idempotent. */
+  readonly prepare: (object: Json.JsonObject, old?: Json.JsonObject) => Json.JsonObject
   /** Errors of an object, on create (`old` absent) and on update. */
   readonly validate: (object: Json.JsonObject, old: Json.JsonObject | undefined) => ReadonlyArray<FieldError>
   /** The 400 text of a body that the Go type cannot hold, e.g. a Lease with a time in milliseconds. Built-in types only. */
@@ -302,10 +302,23 @@ const podDefaults = (pod: Json.JsonObject): Json.JsonObject => {
       ...(spec["containers"] === undefined ? {} : { containers: Json.array(spec["containers"]).map(withRequests) })
     }
   }
-  return conditionTimes(filled, ["lastProbeTime", "lastTransitionTime"])
+  return statusDefaults(conditionTimes(filled, ["lastProbeTime", "lastTransitionTime"]))
 }
 
-const podPrepare = (pod: Json.JsonObject): Json.JsonObject => {
+/** Go writes the last state of a container even when there is none. */
+const statusDefaults = (pod: Json.JsonObject): Json.JsonObject =>
+  within(pod, ["status"], (status) => {
+    const filled: Record<string, Json.Json> = {}
+    for (const key of ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]) {
+      if (status[key] === undefined) continue
+      filled[key] = Json.array(status[key]).map((entry) =>
+        Json.isObject(entry) ? defaulted(entry, { state: {}, lastState: {} }) : entry
+      )
+    }
+    return { ...status, ...filled }
+  })
+
+const podPrepare = (pod: Json.JsonObject, old?: Json.JsonObject): Json.JsonObject => {
   const spec = Json.object(pod["spec"])
   const tolerations = Json.array(spec["tolerations"])
   const missing = lifeTolerations.filter(
@@ -315,8 +328,8 @@ const podPrepare = (pod: Json.JsonObject): Json.JsonObject => {
   return {
     ...pod,
     spec: defaulted(missing.length === 0 ? spec : { ...spec, tolerations: [...tolerations, ...missing] }, {
-      serviceAccountName: account,
-      serviceAccount: account,
+      // Set on create alone: a replace without it tries to change the account
+      ...(old === undefined ? { serviceAccountName: account, serviceAccount: account } : {}),
       priority: 0,
       preemptionPolicy: "PreemptLowerPriority"
     }),
@@ -625,6 +638,21 @@ const dataValidate = (object: Json.JsonObject): ReadonlyArray<FieldError> => {
   }
   if (bytes > megabyte) {
     errors.push({ field: "", reason: "FieldValueTooLong", message: `Too long: may not be more than ${megabyte} bytes` })
+  }
+  return errors
+}
+
+const immutableText = "Forbidden: field is immutable when `immutable` is set"
+
+const configMapValidate = (object: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
+  const errors = [...dataValidate(object)]
+  if (old === undefined || old["immutable"] !== true) return errors
+  const changed = (field: string, yes: boolean): void => {
+    if (yes) errors.push({ field, reason: "FieldValueForbidden", message: immutableText })
+  }
+  changed("immutable", object["immutable"] !== true)
+  for (const field of ["data", "binaryData"]) {
+    changed(field, !Json.equal(Json.object(object[field]), Json.object(old[field])))
   }
   return errors
 }
@@ -1037,7 +1065,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     kind: "ConfigMap",
     scope: "Namespaced",
     shortNames: ["cm"],
-    validate: dataValidate,
+    validate: configMapValidate,
     decodeError: stringMapError("ConfigMap", ["data", "binaryData"])
   },
   {

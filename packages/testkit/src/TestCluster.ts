@@ -38,6 +38,7 @@ import * as Housekeeping from "./stages/Housekeeping.js"
 import * as Job from "./stages/Job.js"
 import * as JobSet from "./stages/JobSet.js"
 import * as Kubelet from "./stages/Kubelet.js"
+import * as Kueue from "./stages/Kueue.js"
 import * as NodeLifecycle from "./stages/NodeLifecycle.js"
 import * as Objects from "./stages/Objects.js"
 import * as PodGc from "./stages/PodGc.js"
@@ -59,6 +60,12 @@ export type StageName =
   | "pod-gc"
   | "garbage-collector"
   | "namespace"
+  | "kueue-admissioncheck"
+  | "kueue-clusterqueue"
+  | "kueue-localqueue"
+  | "kueue-job"
+  | "kueue-workload"
+  | "kueue-scheduler"
 
 /** What runs in the cluster. */
 export interface StageOptions {
@@ -78,6 +85,8 @@ export interface StageOptions {
   readonly heartbeat?: Duration.DurationInput
   /** How long after the last heartbeat a node becomes Unknown. Default 50 s. */
   readonly monitorGracePeriod?: Duration.DurationInput
+  /** Whether Kueue runs, and how it is configured. Default false: its objects are types without a controller. */
+  readonly kueue?: boolean | Kueue.Options
 }
 
 /** Names a pod, by its object or its name. */
@@ -143,6 +152,9 @@ export class TestCluster extends Context.Tag("@dispatch-kubeflow/testkit/TestClu
 const millis = (duration: Duration.DurationInput | undefined): number | undefined =>
   duration === undefined ? undefined : Duration.toMillis(duration)
 
+const kueueOf = ({ kueue }: StageOptions): Kueue.Options | undefined =>
+  kueue === undefined || kueue === false ? undefined : kueue === true ? {} : kueue
+
 const builtins = (options: StageOptions, kubelet: Stage): ReadonlyArray<Stage> => [
   Trainer.stage,
   JobSet.stage,
@@ -154,7 +166,8 @@ const builtins = (options: StageOptions, kubelet: Stage): ReadonlyArray<Stage> =
   NodeLifecycle.taintEviction,
   PodGc.stage,
   GarbageCollector.stage,
-  Housekeeping.namespaces
+  Housekeeping.namespaces,
+  ...Option.match(Option.fromNullable(kueueOf(options)), { onNone: () => [], onSome: Kueue.stages })
 ]
 
 /** The stages of a cluster with a story's changes. */
@@ -324,15 +337,21 @@ export const start = (
 export interface Options extends StageOptions, Omit<Cluster.Options, "seed"> {
   /** Whose the `KubeApi` of the layer is; default the administrator's. */
   readonly subject?: Rbac.Subject
-  /** Whether the webhooks of Trainer and JobSet run; default true. `Cluster.Options.admission` come after them. */
+  /** Whether the webhooks of Trainer, JobSet and (with `kueue`) Kueue run; default true. `Cluster.Options.admission` come after them. */
   readonly webhooks?: boolean
 }
 
 /** A whole cluster: the API server, its controllers and machines, and the typed API of a subject. */
 export const layer = (options: Options = {}): Layer.Layer<TestCluster | Cluster.Cluster | KubeApi> => {
+  const kueue = kueueOf(options)
   const cluster = Cluster.layer({
     ...options,
-    admission: [...(options.webhooks === false ? [] : Admission.plugins), ...(options.admission ?? [])]
+    admission: [
+      ...(options.webhooks === false
+        ? []
+        : [...(kueue === undefined ? [] : Kueue.plugins(kueue)), ...Admission.plugins]),
+      ...(options.admission ?? [])
+    ]
   })
   const stages = Layer.scoped(
     TestCluster,

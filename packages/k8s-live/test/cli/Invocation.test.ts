@@ -56,6 +56,41 @@ describe("the command line", () => {
     expect(left()).toMatchObject({ code: ExitCode.usage })
   })
 
+  it("an answer is about a runtime or the TrainJob in a file, not both", () => {
+    expect(right("capabilities", "--runtime", "TrainingRuntime/a")).toMatchObject({
+      about: { runtime: { kind: "TrainingRuntime", name: "a" } },
+      explain: undefined,
+      preflight: false
+    })
+    expect(right("preflight", "--spec", "-")).toMatchObject({ about: { file: "-" }, holdProbe: "dry-run" })
+    expect(left("capabilities", "--runtime", "a", "--spec", "b").text).toContain("not both")
+    expect(left("capabilities", "--runtime", "Pod/a").text).toContain("TrainingRuntime/NAME")
+  })
+
+  it("capabilities are named in any case; an unknown one is told all fourteen", () => {
+    expect(right("capabilities", "--explain", "outputread")).toMatchObject({ explain: "OutputRead" })
+    expect(left("capabilities", "--explain", "Flying").text).toContain("ContainerImage, NativeRequeue")
+  })
+
+  it("the hold probe is dry or real", () => {
+    expect(right("preflight", "--hold-probe", "real")).toMatchObject({ holdProbe: "real" })
+    expect(left("preflight", "--hold-probe", "maybe")).toMatchObject({ code: ExitCode.usage })
+  })
+
+  it("runtime needs a command; check takes a runtime or --all", () => {
+    expect(right("runtime", "check", "a")).toMatchObject({
+      command: "runtime check",
+      runtime: { kind: "ClusterTrainingRuntime", name: "a" }
+    })
+    expect(right("runtime", "check", "--all", "--json")).toMatchObject({ runtime: undefined, common: { json: true } })
+    expect(left("runtime", "check").text).toContain("Give a runtime or --all.")
+    expect(left("runtime", "check", "a", "--all").text).toContain("Give a runtime or --all.")
+    expect(left("runtime")).toMatchObject({ code: ExitCode.usage, text: expect.stringContaining("conform") })
+    expect(left("runtime", "chek")).toMatchObject({ code: ExitCode.usage })
+    expect(right("runtime", "conform", "a", "--name", "b")).toMatchObject({ command: "runtime conform", name: "b" })
+    expect(left("runtime", "conform", "a", "--name", "B_")).toMatchObject({ code: ExitCode.usage })
+  })
+
   it("watch takes a TrainJob or a run, not both", () => {
     expect(right("watch")).toMatchObject({ job: undefined, run: undefined })
     expect(right("watch", "--run", "a", "--once")).toMatchObject({ run: "a", once: true })

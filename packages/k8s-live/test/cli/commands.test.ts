@@ -157,7 +157,9 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
           const shipped = yield* run(world, ["runtime", "check", world.runtimes.shipped])
           expect(shipped).toMatchObject({ code: 3, err: "" })
           expect(shipped.out).toContain("breaks 1 of the 8 rules")
-          expect(shipped.out).toMatch(/3 +no-in-place-restart +broken +spec\.\S+\.restartPolicy is OnFailure.*set Never/)
+          expect(shipped.out).toMatch(
+            /3 +no-in-place-restart +broken +spec\.\S+\.restartPolicy is OnFailure.*set Never/
+          )
           for (const rule of [1, 2, 4, 5, 6, 7, 8]) {
             expect(shipped.out).toMatch(new RegExp(`^${rule} +\\S+ +pass `, "m"))
           }
@@ -183,9 +185,7 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
           expect(printed.code).toBe(3)
           const { runtimes } = json(printed) as { readonly runtimes: ReadonlyArray<{ readonly runtime: string }> }
           expect(runtimes.map(({ runtime }) => runtime)).toEqual(
-            expect.arrayContaining(
-              Object.values(world.runtimes).map((name) => `ClusterTrainingRuntime/${name}`)
-            )
+            expect.arrayContaining(Object.values(world.runtimes).map((name) => `ClusterTrainingRuntime/${name}`))
           )
         })
       )

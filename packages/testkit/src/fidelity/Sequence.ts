@@ -36,7 +36,7 @@ export const logPod = "l0"
 /** What is in the log of `logPod`, as lines of the container runtime's format: time and text. */
 export const logLines: ReadonlyArray<{ readonly time: string; readonly text: string }> = Array.from(
   { length: 6 },
-  (_, index) => ({ time: `2026-01-01T00:00:0${index}.12345678${index}Z`, text: `line ${index} \u00e4\u6f22` })
+  (_, index) => ({ time: `2026-01-01T00:00:0${index}.12${index}000000Z`, text: `line ${index} \u00e4\u6f22` })
 )
 
 const configMaps: Kind = {
@@ -194,6 +194,10 @@ const kindOf = (dice: Dice.Dice): Kind =>
     [3, trainJobs]
   ])
 
+/** Mostly a kind of which there is something. */
+const usefulKind = (memory: Memory): Kind =>
+  memory.seen.length > 0 && memory.dice.chance(0.7) ? memory.dice.pick(memory.seen).kind : kindOf(memory.dice)
+
 // ---- roles ----------------------------------------------------------------------------------------------------------
 
 const verbs = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
@@ -291,8 +295,12 @@ const withMetadata = (body: Body, more: Body): Body => ({
   metadata: { ...(body["metadata"] as Body), ...more }
 })
 
-const nameOf = (memory: Memory, kind: Kind): string =>
-  memory.dice.chance(0.06) ? "nope" : memory.dice.pick(kind.names)
+/** A name that was created, as far as can be told; now and then one that was not. */
+const nameOf = (memory: Memory, kind: Kind): string => {
+  const { dice, seen } = memory
+  const known = seen.filter((entry) => entry.kind === kind)
+  return dice.chance(0.06) ? "nope" : known.length > 0 && dice.chance(0.75) ? dice.pick(known).name : dice.pick(kind.names)
+}
 
 /** A step that answered an object of this kind; a step that does not exist when none did. */
 const stepOf = (memory: Memory, kind: Kind, name?: string): string => {
@@ -350,7 +358,7 @@ const spoiled = (dice: Dice.Dice, kind: Kind, body: Body): unknown =>
 
 const create = (memory: Memory, kind: Kind): Made => {
   const { dice } = memory
-  const name = nameOf(memory, kind)
+  const name = dice.pick(kind.names)
   const body = full(dice, kind, name)
   return {
     object: { kind, name },
@@ -967,7 +975,7 @@ const oddity = (memory: Memory, kind: Kind): Made => {
 }
 
 const step = (memory: Memory): Made => {
-  const kind = kindOf(memory.dice)
+  const kind = usefulKind(memory)
   return memory.dice.weighted<() => Made>([
     [18, () => create(memory, kind)],
     [3, () => createGenerated(memory, kind)],

@@ -161,8 +161,6 @@ export interface BodyInput {
   readonly kind: string
   /** Whether it is a custom resource's. */
   readonly custom: boolean
-  /** Prints epoch seconds as RFC 3339. */
-  readonly formatTime: (epochSeconds: number) => string
 }
 
 const readPatch = (mime: string, text: string, custom: boolean): Either.Either<unknown, Status> => {
@@ -193,7 +191,7 @@ export const readBody = (input: BodyInput): Either.Either<unknown, Status> => {
   const unrecognized = (problem: string): Status =>
     Answer.status(400, `the object provided is unrecognized (must be of type ${kind}): ${problem}`)
   if (mime === Protobuf.mediaType && method !== "PATCH") {
-    return Either.mapLeft(Protobuf.decode(bytes, input.formatTime), (problem) =>
+    return Either.mapLeft(Protobuf.decode(bytes), (problem) =>
       problem.startsWith("no protobuf reader")
         ? Answer.status(415, `${unsupportedBody.message ?? ""} (${problem}: send JSON)`)
         : unrecognized(problem)

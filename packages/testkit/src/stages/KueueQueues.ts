@@ -4,7 +4,16 @@
  *
  * @module
  */
-import { type Act, type Answer, type Change, type Context, type Stage, type View, type Wake, type Work } from "../Stage.js"
+import {
+  type Act,
+  type Answer,
+  type Change,
+  type Context,
+  type Stage,
+  type View,
+  type Wake,
+  type Work
+} from "../Stage.js"
 import { make, sendIf } from "../Stage.js"
 import * as Kueue from "./KueueObjects.js"
 import * as Objects from "./Objects.js"
@@ -115,9 +124,7 @@ function* writeStatus<A extends Kueue.ClusterQueue | Kueue.LocalQueue>(
   const target = { ...figures, conditions }
   const change = Objects.mergePatch(queue.status ?? {}, target)
   if (change === undefined) return
-  yield* sendIf(
-    Objects.patch(type, queue, { status: change }, { subresource: "status", manager: Kueue.kueueManager })
-  )
+  yield* sendIf(Objects.patch(type, queue, { status: change }, { subresource: "status", manager: Kueue.kueueManager }))
 }
 
 const workloadsIn = (view: View, name: string): ReadonlyArray<Kueue.Workload> =>
@@ -247,7 +254,8 @@ const watchLocalQueue = (change: Change, view: View): Iterable<Wake> => {
       .map((queue) => ({ key: Objects.keyOf(queue) }))
   }
   if (Objects.is(Kueue.workloads, object)) {
-    const before = change.previous !== undefined && Objects.is(Kueue.workloads, change.previous) ? change.previous : object
+    const before =
+      change.previous !== undefined && Objects.is(Kueue.workloads, change.previous) ? change.previous : object
     const names = new Set([object.spec.queueName, before.spec.queueName])
     return [...names].flatMap((name) =>
       name === undefined

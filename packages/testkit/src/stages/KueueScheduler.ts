@@ -23,7 +23,9 @@ const usageKey = (flavor: string, resource: string): string => `${flavor} ${reso
 
 const usageOf = (workloads: ReadonlyArray<Kueue.Workload>): Usage => {
   const usage = new Map<string, number>()
-  for (const { flavors, resourceUsage } of workloads.flatMap(({ status }) => status?.admission?.podSetAssignments ?? [])) {
+  for (const { flavors, resourceUsage } of workloads.flatMap(
+    ({ status }) => status?.admission?.podSetAssignments ?? []
+  )) {
     for (const [resource, amount] of Object.entries(resourceUsage)) {
       const key = usageKey(flavors[resource] ?? "", resource)
       usage.set(key, (usage.get(key) ?? 0) + Kueue.quantity(amount))
@@ -176,9 +178,7 @@ const assign = (view: View, queue: Kueue.ClusterQueue, workload: Kueue.Workload,
       name: podSet.name,
       count: podSet.count,
       flavors,
-      resourceUsage: Object.fromEntries(
-        [...requests].map(([name, value]) => [name, Kueue.quantityText(name, value)])
-      )
+      resourceUsage: Object.fromEntries([...requests].map(([name, value]) => [name, Kueue.quantityText(name, value)]))
     })
   }
   return { mode, assignments, message: messages.join("; ") }
@@ -233,7 +233,9 @@ const victims = (
   for (const candidate of candidates(queue, workload, holders)) {
     gone.push(candidate)
     if (!fitsWithout(gone)) continue
-    return gone.filter((each, index) => index === gone.length - 1 || !fitsWithout(gone.filter((other) => other !== each)))
+    return gone.filter(
+      (each, index) => index === gone.length - 1 || !fitsWithout(gone.filter((other) => other !== each))
+    )
   }
   return []
 }
@@ -307,12 +309,13 @@ function* reserve(
     ...previously(workload, "Preempted", at),
     ...(isAdmitted ? [Kueue.condition(workload, "Admitted", "True", "Admitted", "The workload is admitted", at)] : [])
   )
-  yield* send(
-    Kueue.applyStatus(workload, isNew ? Objects.without(status, "admissionChecks") : status)
-  )
+  yield* send(Kueue.applyStatus(workload, isNew ? Objects.without(status, "admissionChecks") : status))
   const tell = (reason: string, text: string) =>
     Events.legacy(context, Kueue.admissionManager, { regarding: workload, type: "Normal", reason, message: text })
-  yield* tell("QuotaReserved", `${message}, wait time since queued was ${Kueue.waited(context.now(), queuedSince(workload))}`)
+  yield* tell(
+    "QuotaReserved",
+    `${message}, wait time since queued was ${Kueue.waited(context.now(), queuedSince(workload))}`
+  )
   if (isAdmitted) yield* tell("Admitted", `Admitted by ClusterQueue ${name}, wait time since reservation was 0s`)
 }
 
@@ -461,9 +464,7 @@ const watches = (change: Change, view: View, parked: Parked): Iterable<Wake> => 
   if (Objects.is(Kueue.localQueues, object)) {
     const before = previous !== undefined && Objects.is(Kueue.localQueues, previous) ? previous : undefined
     const opened = Kueue.isOpen(object) && (before === undefined || !Kueue.isOpen(before))
-    return opened && change.type !== "DELETED"
-      ? [{ key: `${flushKey}${object.spec.clusterQueue}`, latency: 3 }]
-      : []
+    return opened && change.type !== "DELETED" ? [{ key: `${flushKey}${object.spec.clusterQueue}`, latency: 3 }] : []
   }
   if (Objects.is(Objects.namespaces, object) && previous !== undefined) {
     const changed = !Objects.same(object.metadata.labels, previous.metadata.labels)

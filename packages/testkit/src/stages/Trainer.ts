@@ -135,6 +135,14 @@ function* applyJobSet(
     const answer = yield* send(Objects.create(Objects.jobSets, namespace, wanted, manager))
     return Either.isLeft(answer) ? Either.left(messageOf(answer)) : Either.right(undefined)
   }
+  const bare = withoutMetadata(existing.spec, wanted.spec)
+  if (bare !== undefined) {
+    // the Trainer's apply sends null for metadata that it set before and that nothing sets any more
+    const field = `spec.replicatedJobs[${bare}].template.spec.template.metadata`
+    return Either.left(
+      `JobSet.jobset.x-k8s.io "${name}" is invalid: [${field}: Invalid value: "null": ${field} in body must be of type object: "null", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]`
+    )
+  }
   // what the API server and the webhook filled in stays where the Trainer says nothing
   const spec = withDefaults(existing.spec, wanted.spec)
   if (Objects.same(existing.spec, spec)) return Either.right(undefined)
@@ -142,6 +150,15 @@ function* applyJobSet(
     Objects.patch(Objects.jobSets, existing, { spec: Objects.mergePatch(existing.spec, spec) }, { manager })
   )
   return Either.isLeft(answer) ? Either.left(messageOf(answer)) : Either.right(undefined)
+}
+
+/** The first replicatedJob whose pods had labels or annotations and are to have none. */
+const withoutMetadata = (existing: Objects.JobSetSpec, target: Objects.JobSetSpec): number | undefined => {
+  const at = target.replicatedJobs.findIndex((job) => {
+    const before = existing.replicatedJobs.find((each) => each.name === job.name)?.template.spec.template.metadata
+    return job.template.spec.template.metadata === undefined && Object.keys(before ?? {}).length > 0
+  })
+  return at < 0 ? undefined : at
 }
 
 const withDefaults = (existing: Objects.JobSetSpec, target: Objects.JobSetSpec): Objects.JobSetSpec => ({

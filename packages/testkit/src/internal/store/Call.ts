@@ -4,7 +4,7 @@
  * @module
  */
 import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
-import { Either } from "effect"
+import { Either, Encoding } from "effect"
 import * as Failure from "../../Failure.js"
 import * as Json from "../../Json.js"
 import type * as ManagedFields from "../../ManagedFields.js"
@@ -115,6 +115,9 @@ export const writeOptions = (request: KubeRequest.KubeRequest): Step<boolean> =>
   return dryRunOf(kind, dryRun === undefined ? [] : [dryRun])
 }
 
+/** The server prints a body that is no object byte by byte. */
+const hex = (text: string): string => Encoding.encodeHex(text)
+
 export const body = (call: Call): Step<Json.JsonObject> => {
   const { request, type } = call
   const unrecognized = (why: string): Step<never> =>
@@ -133,7 +136,7 @@ export const body = (call: Call): Step<Json.JsonObject> => {
   }
   if (!Json.isObject(value)) {
     return unrecognized(
-      `couldn't get version/kind; json parse error: json: cannot unmarshal ${Json.isArray(value) ? "array" : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" } (${JSON.stringify(value)})`
+      `couldn't get version/kind; json parse error: json: cannot unmarshal ${Json.isArray(value) ? "array" : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" } (${hex(JSON.stringify(value) ?? "")})`
     )
   }
   return Either.right(value)

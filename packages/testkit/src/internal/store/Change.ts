@@ -195,7 +195,7 @@ const checkedChange = (call: Call, old: Json.JsonObject, incoming: Json.JsonObje
     const { type } = call
     const restricted = restrict(call, old, incoming)
     const own = type.defaults(restricted)
-    const defaulted = call.request.subresource === undefined ? type.prepare(own) : own
+    const defaulted = call.request.subresource === undefined ? type.prepare(own, old) : own
     const admitted = yield* admit(call, "UPDATE", defaulted, old)
     yield* validated(type, admitted, old)
     return canonical(type, nextGeneration(call, old, admitted))

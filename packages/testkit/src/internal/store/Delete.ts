@@ -212,6 +212,8 @@ export const removeObject = (call: Call, object: Json.JsonObject, options: Delet
     const where: Located = { resource: Registry.typeKey(type), key: keyOfObject(object) }
     const keep = (next: Json.JsonObject): Removal => {
       if (Json.equal(comparable(object), comparable(next))) return { state, object }
+      // A dry run uses no version: what it answers keeps the one before
+      if (call.dryRun) return { state, object: next }
       const result = commit(state, where, object, next)
       return { state: result.state, object: result.object }
     }
@@ -226,7 +228,7 @@ export const removeObject = (call: Call, object: Json.JsonObject, options: Delet
       const grace = pending ? Math.max(0, options.gracePeriodSeconds ?? 0) : graceOf(object, options)
       const next = marked(call, object, grace, finalizers)
       const kept = keep(next)
-      if (!isReleased(type, next)) return kept
+      if (!isReleased(type, next) || call.dryRun) return kept
       const last = commit(kept.state, where, kept.object, undefined)
       return { state: last.state, object: last.object }
     }

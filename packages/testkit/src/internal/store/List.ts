@@ -142,8 +142,25 @@ const decodeToken = (token: string): Step<Token> => {
 const expiredTokenText =
   "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 
-const listOption = (field: string, message: string): Failure.Failure =>
-  Failure.invalidOption("ListOptions", field, "FieldValueForbidden", `Forbidden: ${message}`)
+const forbidden = (field: string, message: string): Registry.FieldError => ({
+  field,
+  reason: "FieldValueForbidden",
+  message: `Forbidden: ${message}`
+})
+
+const forbiddenMatch = (message: string): Registry.FieldError => forbidden("resourceVersionMatch", message)
+
+const unsupportedMatch = (match: string, supported: string): Registry.FieldError => ({
+  field: "resourceVersionMatch",
+  reason: "FieldValueNotSupported",
+  message: `Unsupported value: ${JSON.stringify(match)}: supported values: ${supported}`
+})
+
+/** All that is wrong with the options is told at once. */
+const checkOptions = (errors: ReadonlyArray<Registry.FieldError>): Step<void> =>
+  errors.length === 0
+    ? Either.right(undefined)
+    : Either.left(Failure.invalid({ group: "meta.k8s.io", kind: "ListOptions" }, "", errors))
 
 export const readList = (call: Call): Step<Done> =>
   Either.gen(function* () {
@@ -155,38 +172,25 @@ export const readList = (call: Call): Step<Done> =>
       resourceVersionMatch: match = "",
       sendInitialEvents
     } = request.query
-    if (sendInitialEvents !== undefined && sendInitialEvents !== "") {
-      return yield* Either.left(listOption("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    }
     const limit = yield* parseInteger(limitText)
     yield* parseInteger(request.query["timeoutSeconds"])
-    if (match !== "") {
-      if (token !== "") {
-        return yield* Either.left(
-          listOption("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
-        )
-      }
-      if (wanted === "") {
-        return yield* Either.left(
-          listOption("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
-        )
-      }
-      if (match !== "Exact" && match !== "NotOlderThan") {
-        return yield* Either.left(
-          Failure.invalidOption(
-            "ListOptions",
-            "resourceVersionMatch",
-            "FieldValueNotSupported",
-            `Unsupported value: ${JSON.stringify(match)}: supported values: "Exact", "NotOlderThan", ""`
-          )
-        )
-      }
-      if (match === "Exact" && wanted === "0") {
-        return yield* Either.left(
-          listOption("resourceVersionMatch", `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)
-        )
-      }
-    }
+    yield* checkOptions([
+      ...(match === "" || wanted !== ""
+        ? []
+        : [forbiddenMatch("resourceVersionMatch is forbidden unless resourceVersion is provided")]),
+      ...(match === "" || token === ""
+        ? []
+        : [forbiddenMatch("resourceVersionMatch is forbidden when continue is provided")]),
+      ...(["", "Exact", "NotOlderThan"].includes(match)
+        ? []
+        : [unsupportedMatch(match, `"Exact", "NotOlderThan", ""`)]),
+      ...(match === "Exact" && wanted === "0"
+        ? [forbiddenMatch(`resourceVersionMatch "exact" is forbidden for resourceVersion "0"`)]
+        : []),
+      ...(sendInitialEvents === undefined || sendInitialEvents === ""
+        ? []
+        : [forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")])
+    ])
     const version = wanted === "" ? undefined : parseVersion(wanted)
     if (wanted !== "" && version === undefined) {
       return yield* Either.left(Failure.badRequest(`invalid resource version: ${versionError(wanted)}`))
@@ -299,22 +303,17 @@ export const watch = (state: State, request: KubeRequest.KubeRequest): Step<Watc
       sendInitialEvents
     } = request.query
     const timeoutSeconds = yield* parseInteger(request.query["timeoutSeconds"])
-    if ((request.query["continue"] ?? "") !== "") {
-      return yield* Either.left(listOption("continue", "continue is forbidden for watch"))
-    }
-    if (sendInitialEvents !== undefined && match !== "NotOlderThan") {
-      return yield* Either.left(
-        listOption("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-      )
-    }
-    if (sendInitialEvents === undefined && match !== "") {
-      return yield* Either.left(
-        listOption(
-          "resourceVersionMatch",
-          "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        )
-      )
-    }
+    const token = request.query["continue"] ?? ""
+    yield* checkOptions([
+      ...(sendInitialEvents !== undefined && match !== "NotOlderThan"
+        ? [forbiddenMatch("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")]
+        : []),
+      ...(sendInitialEvents === undefined && match !== ""
+        ? [forbiddenMatch("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")]
+        : []),
+      ...(match === "" || match === "NotOlderThan" ? [] : [unsupportedMatch(match, `"NotOlderThan"`)]),
+      ...(token === "" ? [] : [forbidden("continue", "continue is forbidden for watch")])
+    ])
     const version = wanted === "" ? 0 : parseVersion(wanted)
     if (version === undefined) return yield* Either.left(Failure.plain(versionError(wanted)))
     const selection = yield* parseSelection(type, request)

@@ -1,7 +1,7 @@
 // What programs in Go do with a cluster through client-go: discovery, typed and dynamic clients, informers, watches, logs,
 // leader election, server-side apply. Prints one line of JSON with what it saw.
 //
-// Usage: clients -kubeconfig FILE [-protobuf]
+// Usage: clients -kubeconfig FILE [-content MEDIA-TYPE]
 package main
 
 import (
@@ -93,7 +93,7 @@ func until(ctx context.Context, what string, done func() bool) {
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "kubeconfig")
-	protobuf := flag.Bool("protobuf", false, "send and ask for protobuf first, as controllers do")
+	content := flag.String("content", "", "what typed clients send; protobuf by default")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
@@ -107,9 +107,7 @@ func main() {
 	config := must((*load("admin")).ClientConfig())
 	config.QPS, config.Burst = 1000, 1000
 	typed := *config
-	if *protobuf {
-		typed.ContentType = runtime.ContentTypeProtobuf
-	}
+	typed.ContentType = *content
 	client := must(kubernetes.NewForConfig(&typed))
 	objects := must(dynamic.NewForConfig(config))
 	heads := must(metadata.NewForConfig(config))
@@ -162,9 +160,9 @@ func main() {
 		metav1.ApplyOptions{FieldManager: "go-client"}))
 	seen["data"] = applied.Data
 	head := must(heads.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(namespace).Get(ctx, "settings", metav1.GetOptions{}))
-	seen["metadata"] = head.Kind + " " + head.Name
+	seen["metadata"] = head.Name
 
-	// Pages, and a token that has expired
+	// Pages
 	for index := range 7 {
 		must(maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("page-%d", index), Labels: map[string]string{"paged": "true"},
@@ -287,7 +285,7 @@ func main() {
 		return must(client.BatchV1().Jobs(namespace).Get(ctx, "typed", metav1.GetOptions{})).Status.Succeeded == 1
 	})
 
-	// A watch from too old a version
+	// Leader election: the second leads when the first lets go
 	lease := func(identity string) (leading *atomic.Bool, stop context.CancelFunc, ended chan struct{}) {
 		leading, ended = &atomic.Bool{}, make(chan struct{})
 		electing, stop := context.WithCancel(ctx)
@@ -310,7 +308,6 @@ func main() {
 		return leading, stop, ended
 	}
 
-	// Leader election: the second leads when the first lets go
 	first, stopFirst, firstEnded := lease("first")
 	until(ctx, "the first leader", first.Load)
 	second, stopSecond, secondEnded := lease("second")

@@ -1,0 +1,22 @@
+/**
+ * The disagreements with a real API server that are accepted: each is a line of FIDELITY.md.
+ *
+ * @module
+ */
+import type { Difference } from "./Compare.js"
+
+/** An accepted disagreement. */
+export interface Known {
+  readonly id: string
+  /** What differs and why that is accepted. */
+  readonly reason: string
+  /** The first cell of its line in FIDELITY.md. */
+  readonly line: string
+  readonly matches: (difference: Difference) => boolean
+}
+
+/** All accepted disagreements. */
+export const all: ReadonlyArray<Known> = []
+
+/** The entry that accepts a difference, if any. */
+export const find = (difference: Difference): Known | undefined => all.find(({ matches }) => matches(difference))

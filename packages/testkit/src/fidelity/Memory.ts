@@ -1,0 +1,100 @@
+/**
+ * The in-memory side of the differential checker: a fresh cluster for each sequence, prepared as the real one is.
+ *
+ * @module
+ */
+import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import { Effect, Either } from "effect"
+import * as Cluster from "../Cluster.js"
+import * as Json from "../Json.js"
+import * as Rbac from "../Rbac.js"
+import type * as Store from "../Store.js"
+import { plugins } from "../stages/Admission.js"
+import * as Operation from "./Operation.js"
+import type { Server } from "./Runner.js"
+import * as Sequence from "./Sequence.js"
+
+/** What a sequence meets in its namespace: read from the real cluster, so that both sides start alike. */
+export interface Prepared {
+  readonly namespace: string
+  /** Seeds the roles. */
+  readonly seed: number
+  /** Objects that every namespace has, and the runtimes that TrainJobs refer to. */
+  readonly objects: ReadonlyArray<object>
+}
+
+const kueueManager = "kueue.x-k8s.io/manager"
+
+/** Kueue's webhook gives every TrainJob an entry of its own, also where no queue is named. */
+const kueue: Store.Admission = {
+  name: "mtrainjob.kb.io",
+  admit: ({ definition, now, object, operation, subresource }) => {
+    if (definition.kind !== "TrainJob" || operation !== "CREATE" || subresource !== undefined) return undefined
+    const patches = Json.array(Json.at(object, "spec", "runtimePatches"))
+    if (patches.some((patch) => Json.at(patch, "manager") === kueueManager)) return undefined
+    return Either.right(
+      Json.set(
+        object,
+        ["spec", "runtimePatches"],
+        [
+          ...patches,
+          { manager: kueueManager, time: Json.time(now), trainingRuntimeSpec: { template: { spec: {} } } }
+        ]
+      )
+    )
+  }
+}
+
+/** The node that pods are bound to: it exists, and nothing starts pods there. */
+export const node: object = {
+  apiVersion: "v1",
+  kind: "Node",
+  metadata: { name: Sequence.node },
+  spec: { unschedulable: true },
+  status: { addresses: [{ type: "InternalIP", address: "127.0.0.1" }] }
+}
+
+const inNamespace = (body: Readonly<Record<string, unknown>>, namespace: string): object => {
+  const text = JSON.stringify({ ...body, metadata: { ...(body["metadata"] as object), namespace } })
+  return JSON.parse(text.replaceAll(`"namespace":"${Operation.namespace}"`, `"namespace":"${namespace}"`)) as object
+}
+
+/** The roles, bindings and accounts of a seed, for a namespace. */
+export const roles = (seed: number, namespace: string): ReadonlyArray<object> =>
+  Sequence.roles(seed).map((body) => inNamespace(body, namespace))
+
+/** A fresh cluster as a server for one sequence. */
+export const server = (prepared: Prepared): Effect.Effect<Server> =>
+  Effect.gen(function* () {
+    const { namespace, objects, seed } = prepared
+    const cluster = yield* Cluster.make({
+      admission: [kueue, ...plugins],
+      objects: [
+        { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } },
+        node,
+        ...objects,
+        ...roles(seed, namespace)
+      ]
+    })
+    yield* cluster.compact()
+    return {
+      namespace,
+      transport: (as) =>
+        cluster.transport(as === "admin" ? Rbac.admin : Rbac.serviceAccount(namespace, as)),
+      // A real server's kubelet has the log from the start; here it is written once the container runs
+      after: (request: KubeRequest.KubeRequest) =>
+        request.name === Sequence.logPod && request.subresource === "status"
+          ? Effect.forEach(
+              Sequence.logLines,
+              ({ text, time }) =>
+                cluster.appendLog(
+                  { namespace, name: Sequence.logPod },
+                  { container: "node", text: `${text}\n`, at: Json.parseTime(time) ?? 0 }
+                ),
+              { discard: true }
+            )
+          : Effect.void,
+      catchUp: () => Effect.void,
+      patience: { expected: 0, more: 20 }
+    }
+  })
