@@ -3,8 +3,8 @@ import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import * as Support from "@dispatch-kubeflow/core/decide/Support"
 import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
-import { describe, expect, it } from "@effect/vitest"
-import { Effect, type Layer, Schema } from "effect"
+import { describe, expect, it, layer as suiteOver } from "@effect/vitest"
+import { Effect, type Layer, Schema, type Scope } from "effect"
 import * as Terminal from "./cli/terminal.js"
 import * as Clusters from "./clusters.js"
 import * as Manifests from "./manifests.js"
@@ -220,8 +220,14 @@ const lackingOne = (world: Clusters.World, lacking: string) =>
     return account
   })
 
-const seedTable = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>, ask: typeof byCommand): void =>
-  it.layer(layer, { excludeTestServices: true, timeout: "60 seconds" })(title, (it) => {
+type Ask<E> = (
+  world: Clusters.World,
+  asked: Question,
+  account: string | undefined
+) => Effect.Effect<ReadonlyArray<Row>, E, Scope.Scope>
+
+const seedTable = <E, E2>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>, ask: Ask<E2>): void =>
+  suiteOver(layer, { excludeTestServices: true, timeout: "60 seconds" })(title, (it) => {
     for (const mode of ["plain", "kueue"] as const) {
       // The answers to one question fill many cells
       const known = new Map<string, ReadonlyArray<Row>>()

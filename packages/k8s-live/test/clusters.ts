@@ -48,13 +48,15 @@ const types = {
   TrainJob: Trainer.trainJobs
 }
 
-const typeOf = (body: { readonly kind?: unknown }): Resource.Resource<Resource.KubeObject> => {
+const typeOf = (body: { readonly kind?: unknown }): Resource.Resource => {
   const found = Object.entries(types).find(([name]) => name === body.kind)?.[1]
   if (found === undefined) throw new Error(`no type ${String(body.kind)}`)
   return found
 }
 
 interface Body {
+  readonly apiVersion?: unknown
+  readonly spec?: unknown
   readonly kind?: unknown
   readonly metadata?: unknown
 }

@@ -7,7 +7,7 @@ import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as ApiServer from "@dispatch-kubeflow/testkit/ApiServer"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import * as Registry from "@dispatch-kubeflow/testkit/Registry"
-import { describe, expect, it } from "@effect/vitest"
+import { describe, expect, it, layer as suiteOver } from "@effect/vitest"
 import { Effect, Fiber, type Layer, Schedule, Schema } from "effect"
 import { spawn } from "node:child_process"
 import { fileURLToPath } from "node:url"
@@ -112,7 +112,7 @@ const halfWay = (world: Clusters.World, verb: KubeRequest.Verb) =>
   })
 
 const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): void =>
-  it.layer(layer, { excludeTestServices: true, timeout: "60 seconds" })(title, (it) => {
+  suiteOver(layer, { excludeTestServices: true, timeout: "60 seconds" })(title, (it) => {
     it.scoped("plain mode: every check passes, the mode comes last, exit 0, and nothing is left behind", () =>
       Effect.gen(function* () {
         const world = yield* Clusters.ClusterWorld
@@ -281,7 +281,7 @@ if (realKubeconfig === undefined) {
 } else {
   suite("preflight on a real API server", Clusters.real(realKubeconfig))
 
-  it.layer(Clusters.real(realKubeconfig), { excludeTestServices: true, timeout: "60 seconds" })(
+  suiteOver(Clusters.real(realKubeconfig), { excludeTestServices: true, timeout: "60 seconds" })(
     "preflight on a real API server, a full namespace",
     (it) => {
       it.scoped("a quota that is used up: Hold is no with the server's words, exit 3", () =>

@@ -11,7 +11,7 @@ import { Cluster } from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
-import { describe, expect, it } from "@effect/vitest"
+import { describe, expect, it, layer as suiteOver } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Option, Schedule, Stream, TestClock } from "effect"
 import * as Clusters from "./clusters.js"
 import * as Manifests from "./manifests.js"
@@ -262,7 +262,7 @@ const live = (kubeconfig: string) =>
   )
 
 const onRealCluster = (kubeconfig: string): void =>
-  it.layer(Clusters.real(kubeconfig), { excludeTestServices: true, timeout: "60 seconds" })(
+  suiteOver(Clusters.real(kubeconfig), { excludeTestServices: true, timeout: "60 seconds" })(
     "deploy/rbac on a real API server",
     (it) => {
       for (const mode of ["read-only", "plain", "kueue"] as const) {

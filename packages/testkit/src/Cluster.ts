@@ -13,6 +13,7 @@ import { Chunk, Clock, Context, Deferred, Effect, Either, Exit, FiberId, Layer, 
 import * as Discovery from "./Discovery.js"
 import * as EventLog from "./EventLog.js"
 import * as Failure from "./Failure.js"
+import { splitmix } from "./internal/Dice.js"
 import * as Json from "./Json.js"
 import * as LogStore from "./LogStore.js"
 import * as Rbac from "./Rbac.js"
@@ -136,19 +137,6 @@ export interface Options {
 }
 
 // ---- names and chunks from a seed -----------------------------------------------------------------------------------
-
-// https://github.com/bryc/code/blob/master/jshash/PRNGs.md#splitmix32
-const splitmix = (seed: number): (() => number) => {
-  let state = seed | 0
-  return () => {
-    state = (state + 0x9e3779b9) | 0
-    let value = state ^ (state >>> 16)
-    value = Math.imul(value, 0x21f0aaad)
-    value ^= value >>> 15
-    value = Math.imul(value, 0x735a2d97)
-    return (value ^ (value >>> 15)) >>> 0
-  }
-}
 
 const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, "0").slice(-digits)
 

@@ -469,7 +469,7 @@ const mergeApplied = (live: Json.Json | undefined, applied: Json.Json, field: st
   return applied
 }
 
-/** The value without the paths of a set; an object or list item that the set owns and that ends up empty goes too. */
+/** The value without the paths of a set; what it leaves nothing of goes too. */
 const removePaths = (value: Json.Json, set: FieldSet, field: string): Json.Json | undefined => {
   if (set.children.size === 0) return set.self ? undefined : value
   if (Json.isObject(value)) {
@@ -479,7 +479,9 @@ const removePaths = (value: Json.Json, set: FieldSet, field: string): Json.Json 
       const rest = inner === undefined ? entry : removePaths(entry, inner, key)
       if (rest !== undefined) result[key] = rest
     }
-    return Object.keys(result).length === 0 && set.self ? undefined : result
+    // A named field goes with its last member, the root stays
+    const isEmptied = Object.keys(result).length === 0 && Object.keys(value).length > 0 && field !== ""
+    return Object.keys(result).length === 0 && (set.self || isEmptied) ? undefined : result
   }
   if (Json.isArray(value)) {
     const items = keyed(field, value)

@@ -249,6 +249,14 @@ export const isReview = (request: KubeRequest.KubeRequest): boolean =>
   ((request.group === group && ["selfsubjectaccessreviews", "selfsubjectrulesreviews"].includes(request.plural)) ||
     (request.group === "authentication.k8s.io" && request.plural === "selfsubjectreviews"))
 
+/** Go leaves empty strings out of what it echoes. */
+const withoutEmpty = (value: Json.JsonObject): Json.JsonObject =>
+  Object.fromEntries(
+    Object.entries(value)
+      .filter(([, entry]) => entry !== "")
+      .map(([key, entry]) => [key, Json.isObject(entry) ? withoutEmpty(entry) : entry])
+  )
+
 const accessReview = (
   state: Store.State,
   subject: Subject,
@@ -289,7 +297,7 @@ const accessReview = (
     kind: "SelfSubjectAccessReview",
     apiVersion: "authorization.k8s.io/v1",
     metadata: {},
-    spec,
+    spec: withoutEmpty(spec),
     status: { allowed: decision.allowed, ...(decision.reason === undefined ? {} : { reason: decision.reason }) }
   })
 }
@@ -301,9 +309,7 @@ const rulesReview = (
 ): Either.Either<Json.JsonObject, Failure.Failure> => {
   const namespace = text(spec, "namespace")
   if (namespace === "") return Either.left(Failure.badRequest("no namespace on request"))
-  const everything = { verbs: ["*"], apiGroups: ["*"], resources: ["*"] }
   const { errors, rules } = rulesOf(state, subject, namespace)
-  const masters = subject.groups.includes("system:masters")
   const keep = (rule: Json.JsonObject, keys: ReadonlyArray<string>): Json.JsonObject =>
     Object.fromEntries(keys.flatMap((key) => (rule[key] === undefined ? [] : [[key, rule[key]] as const])))
   const problem = evaluationErrors(errors)
@@ -314,13 +320,11 @@ const rulesReview = (
     spec: {},
     status: {
       resourceRules: [
-        ...(masters ? [everything] : []),
         ...rules
           .filter(({ rule }) => listed(rule, "resources").length > 0)
           .map(({ rule }) => keep(rule, ["verbs", "apiGroups", "resources", "resourceNames"]))
       ],
       nonResourceRules: [
-        ...(masters ? [{ verbs: ["*"], nonResourceURLs: ["*"] }] : []),
         ...rules
           .filter(({ rule }) => listed(rule, "nonResourceURLs").length > 0)
           .map(({ rule }) => keep(rule, ["verbs", "nonResourceURLs"]))
@@ -403,7 +407,10 @@ export const defaults: ReadonlyArray<Json.JsonObject> = [
   clusterRole("system:discovery", [
     {
       verbs: ["get"],
-      nonResourceURLs: ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", ...health]
+      nonResourceURLs: [
+        ...["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez"],
+        ...["/openapi", "/openapi/*", "/readyz", "/version", "/version/"]
+      ]
     }
   ]),
   clusterRoleBinding("system:discovery", "system:discovery", ["system:authenticated"]),
@@ -411,5 +418,23 @@ export const defaults: ReadonlyArray<Json.JsonObject> = [
   clusterRoleBinding("system:public-info-viewer", "system:public-info-viewer", [
     "system:authenticated",
     "system:unauthenticated"
+  ]),
+  clusterRole("system:service-account-issuer-discovery", [
+    {
+      verbs: ["get"],
+      nonResourceURLs: [
+        ...["/.well-known/openid-configuration", "/.well-known/openid-configuration/"],
+        ...["/openid/v1/jwks", "/openid/v1/jwks/"]
+      ]
+    }
+  ]),
+  clusterRoleBinding("system:service-account-issuer-discovery", "system:service-account-issuer-discovery", [
+    "system:serviceaccounts"
+  ]),
+  clusterRole("system:cluster-trust-bundle-discovery", [
+    { verbs: ["get", "list", "watch"], apiGroups: ["certificates.k8s.io"], resources: ["clustertrustbundles"] }
+  ]),
+  clusterRoleBinding("system:cluster-trust-bundle-discovery", "system:cluster-trust-bundle-discovery", [
+    "system:serviceaccounts"
   ])
 ]

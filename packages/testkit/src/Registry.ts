@@ -65,6 +65,10 @@ export interface ResourceDefinition {
   readonly defaultPropagation: "Background" | "Orphan"
   /** Fills in the defaults of the type, on every read of a body. Must be idempotent. */
   readonly defaults: (object: Json.JsonObject) => Json.JsonObject
+  /** Members of the status that a write of the status cannot take away. */
+  readonly keptStatus: ReadonlyArray<string>
+  /** The members of an object besides `apiVersion`, `kind` and `metadata`, where an apply with another is refused. */
+  readonly members: ReadonlyArray<string> | undefined
   /** What the server itself sets, on create (`old` absent) and on update; nobody owns these fields. Must be idempotent. */
   readonly prepare: (object: Json.JsonObject, old?: Json.JsonObject) => Json.JsonObject
   /** Errors of an object, on create (`old` absent) and on update. */
@@ -152,6 +156,8 @@ export const define = (options: Definable): ResourceDefinition => {
     defaultPropagation: "Background",
     defaults: identity,
     prepare: identity,
+    keptStatus: [],
+    members: statusSubresource ? ["spec", "status"] : undefined,
     validate: none,
     decodeError: noError,
     virtual: false,
@@ -376,6 +382,17 @@ const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): Re
     })
   }
   const before = Json.object(old["spec"])
+  for (const key of ["containers", "initContainers"]) {
+    if (Json.array(spec[key]).length !== Json.array(before[key]).length) {
+      return [
+        {
+          field: `spec.${key}`,
+          reason: "FieldValueForbidden",
+          message: `Forbidden: pod updates may not add or remove ${key === "containers" ? "containers" : "initContainers"}`
+        }
+      ]
+    }
+  }
   const oldTolerations = Json.array(before["tolerations"])
   const tolerations = Json.array(spec["tolerations"])
   const graceBefore = Json.number(before["terminationGracePeriodSeconds"])
@@ -413,8 +430,9 @@ const jobDefaults = (job: Json.JsonObject): Json.JsonObject => {
   return { ...job, spec: { ...spec, template: { ...template, spec: podSpecDefaults(Json.object(template["spec"])) } } }
 }
 
-const jobPrepare = (job: Json.JsonObject): Json.JsonObject => {
-  if (Json.at(job, "spec", "selector") !== undefined) return job
+const jobPrepare = (job: Json.JsonObject, old?: Json.JsonObject): Json.JsonObject => {
+  // Generated on create alone: a replace must repeat the selector and its labels
+  if (old !== undefined || Json.at(job, "spec", "selector") !== undefined) return job
   const uid = Json.string(Json.at(job, "metadata", "uid")) ?? ""
   const name = Json.string(Json.at(job, "metadata", "name")) ?? ""
   const spec = Json.object(job["spec"])
@@ -465,10 +483,36 @@ const schedulingPaths: ReadonlyArray<ReadonlyArray<string>> = [
   ["spec", "schedulingGates"]
 ]
 
+/** What a Job must be at any time. */
+const jobSpecErrors = (spec: Json.JsonObject): ReadonlyArray<FieldError> => {
+  const errors: Array<FieldError> = []
+  for (const key of ["parallelism", "completions"]) {
+    const count = Json.number(spec[key])
+    if (count !== undefined && count < 0) {
+      errors.push(invalid(`spec.${key}`, `Invalid value: ${count}: must be greater than or equal to 0`))
+    }
+  }
+  if (spec["selector"] === undefined) {
+    errors.push({ field: "spec.selector", reason: "FieldValueRequired", message: "Required value" })
+  }
+  const labels = Json.at(spec, "template", "metadata", "labels")
+  const wanted = Json.object(Json.at(spec, "selector", "matchLabels"))
+  const matches = Object.entries(wanted).every(([key, value]) => Json.at(labels, key) === value)
+  if (spec["selector"] === undefined ? labels === undefined : !matches) {
+    errors.push(
+      invalid(
+        "spec.template.metadata.labels",
+        `Invalid value: ${JSON.stringify(labels ?? null)}: \`selector\` does not match template \`labels\``
+      )
+    )
+  }
+  return errors
+}
+
 const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
   const spec = Json.object(job["spec"])
   if (old === undefined) {
-    const errors: Array<FieldError> = []
+    const errors: Array<FieldError> = [...jobSpecErrors(spec)]
     const restartPolicy = Json.at(spec, "template", "spec", "restartPolicy")
     if (restartPolicy === "Always") {
       errors.push({
@@ -483,12 +527,6 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
         reason: "FieldValueRequired",
         message: "Required value"
       })
-    }
-    for (const key of ["parallelism", "completions"]) {
-      const count = Json.number(spec[key])
-      if (count !== undefined && count < 0) {
-        errors.push(invalid(`spec.${key}`, `Invalid value: ${count}: must be greater than or equal to 0`))
-      }
     }
     const volumes = Json.array(Json.at(spec, "template", "spec", "volumes")).map((volume) => Json.at(volume, "name"))
     Json.array(Json.at(spec, "template", "spec", "containers")).forEach((container, index) => {
@@ -509,7 +547,7 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
     return errors
   }
   const before = Json.object(old["spec"])
-  const errors: Array<FieldError> = []
+  const errors: Array<FieldError> = [...jobSpecErrors(spec)]
   const elastic =
     spec["completionMode"] === "Indexed" &&
     Json.equal(spec["completions"], spec["parallelism"]) &&
@@ -524,18 +562,11 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
         : invalid("spec.completions", `Invalid value: ${JSON.stringify(spec["completions"])}: field is immutable`)
     )
   }
-  for (const key of [
-    "selector",
-    "completionMode",
-    "podFailurePolicy",
-    "backoffLimitPerIndex",
-    "managedBy",
-    "successPolicy"
-  ]) {
-    if (!Json.equal(spec[key], before[key])) {
-      errors.push(invalid(`spec.${key}`, `Invalid value: ${JSON.stringify(spec[key] ?? null)}: field is immutable`))
-    }
+  const unchanged = (key: string): void => {
+    if (Json.equal(spec[key], before[key])) return
+    errors.push(invalid(`spec.${key}`, `Invalid value: ${JSON.stringify(spec[key] ?? null)}: field is immutable`))
   }
+  unchanged("selector")
   let template = Json.object(spec["template"])
   const templateBefore = Json.object(before["template"])
   const neverStarted = before["suspend"] === true && Json.at(old, "status", "startTime") === undefined
@@ -544,6 +575,9 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
   }
   if (!Json.equal(template, templateBefore)) {
     errors.push(invalid("spec.template", `Invalid value: ${JSON.stringify(spec["template"])}: field is immutable`))
+  }
+  for (const key of ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]) {
+    unchanged(key)
   }
   return errors
 }
@@ -908,22 +942,47 @@ const workloadValidate = (workload: Json.JsonObject, old: Json.JsonObject | unde
   )
 }
 
+/**
+ * Through `v1beta1` a Workload that holds quota and has no priority class cannot be written: the rule reads a field that the
+ * conversion leaves out. Observed with Kueue 0.17.0.
+ */
+const olderWorkloadValidate = (
+  workload: Json.JsonObject,
+  old: Json.JsonObject | undefined
+): ReadonlyArray<FieldError> => {
+  const errors = workloadValidate(workload, old)
+  const isBroken =
+    old !== undefined &&
+    holdsQuota(old) &&
+    holdsQuota(workload) &&
+    Json.at(workload, "spec", "priorityClassRef") === undefined
+  return isBroken
+    ? [
+        ...errors,
+        invalid(
+          "<nil>",
+          "Invalid value: no such key: priorityClassSource evaluating rule: priorityClassSource is immutable while workload quota reserved"
+        )
+      ]
+    : errors
+}
+
 const stopPolicyDefaults = (object: Json.JsonObject): Json.JsonObject =>
   within(object, ["spec"], (spec) => defaulted(spec, { stopPolicy: "None" }))
 
 const clusterQueueDefaults = (object: Json.JsonObject): Json.JsonObject =>
-  within(object, ["spec"], (spec) =>
-    defaulted(spec, {
-      stopPolicy: "None",
-      queueingStrategy: "BestEffortFIFO",
-      flavorFungibility: { whenCanBorrow: "MayStopSearch", whenCanPreempt: "TryNextFlavor" },
-      preemption: {
-        borrowWithinCohort: { policy: "Never" },
-        reclaimWithinCohort: "Never",
-        withinClusterQueue: "Never"
-      }
+  within(object, ["spec"], (spec) => ({
+    ...defaulted(spec, { stopPolicy: "None", queueingStrategy: "BestEffortFIFO" }),
+    flavorFungibility: defaulted(Json.object(spec["flavorFungibility"]), {
+      whenCanBorrow: "MayStopSearch",
+      whenCanPreempt: "TryNextFlavor"
+    }),
+    preemption: defaulted(Json.object(spec["preemption"]), {
+      borrowWithinCohort: { policy: "Never" },
+      reclaimWithinCohort: "Never",
+      withinClusterQueue: "Never"
     })
-  )
+  }))
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
@@ -975,7 +1034,12 @@ const kueueTypes: ReadonlyArray<Omit<Definable, "group" | "version">> = [
 
 /** Kueue's types in one of its versions: `v1beta2`, or the older `v1beta1`. */
 export const kueue = (version: string): ReadonlyArray<Definable> =>
-  kueueTypes.map((type) => ({ ...type, group: "kueue.x-k8s.io", version }))
+  kueueTypes.map((type) => ({
+    ...type,
+    group: "kueue.x-k8s.io",
+    version,
+    ...(version === "v1beta1" && type.plural === "workloads" ? { validate: olderWorkloadValidate } : {})
+  }))
 
 /** The built-in types of Kubernetes that a training cluster needs. */
 export const kubernetes: ReadonlyArray<Definable> = [
@@ -1007,6 +1071,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     },
     fieldSelectorError: plainFieldError,
     defaults: podDefaults,
+    keptStatus: ["qosClass"],
     prepare: podPrepare,
     validate: podValidate
   },
@@ -1065,6 +1130,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     kind: "ConfigMap",
     scope: "Namespaced",
     shortNames: ["cm"],
+    members: ["data", "binaryData", "immutable"],
     validate: configMapValidate,
     decodeError: stringMapError("ConfigMap", ["data", "binaryData"])
   },

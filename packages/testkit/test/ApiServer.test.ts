@@ -480,7 +480,8 @@ describe("requests", () => {
         apiVersion: "authorization.k8s.io/v1",
         kind: "SelfSubjectAccessReview",
         metadata: {},
-        spec: { resourceAttributes: { namespace: "ns1", verb: "get", resource: "pods", subresource: "log" } }
+        spec: { resourceAttributes: { namespace: "ns1", verb: "get", resource: "pods", subresource: "log" } },
+        status: { allowed: false }
       })
     })
   )

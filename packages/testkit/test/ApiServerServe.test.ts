@@ -28,6 +28,16 @@ describe("arguments", () => {
     })
   })
 
+  it.each([
+    ["500ms", 500],
+    ["4s", 4000],
+    ["1.5m", 90_000]
+  ])("a duration: %s", (text, millis) => {
+    expect(Arguments.parse(["serve", "--monitor-grace", text, "--connection-age", text])).toMatchObject({
+      right: { options: { monitorGrace: millis, connectionAge: millis } }
+    })
+  })
+
   it("help and version win over everything", () => {
     expect(Arguments.parse(["--help"])).toMatchObject({ right: { _tag: "Help" } })
     expect(Arguments.parse(["serve", "--version"])).toMatchObject({ right: { _tag: "Version" } })
@@ -42,6 +52,8 @@ describe("arguments", () => {
     [["serve", "--nodes", "1.5"], /--nodes must be/],
     [["serve", "--tls-cert", "a"], /belong together/],
     [["serve", "--http", "--tls-cert", "a", "--tls-key", "b"], /exclude each other/],
+    [["serve", "--monitor-grace", "50"], /--monitor-grace must be a duration such as 500ms, 4s, 1m, not "50"/],
+    [["serve", "--connection-age", "0s"], /--connection-age must be a duration/],
     [["serve", "--bogus"], /--bogus/],
     [["serve", "--port"], /--port/]
   ]
@@ -205,6 +217,24 @@ describe("the kubeconfig's file", () => {
       yield* KubeconfigFile.write(`${text}# new\n`, file)
       expect(yield* files.readFileString(file)).toContain("# new")
       expect((yield* files.stat(file)).mode & 0o777).toBe(0o600)
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+  it.scoped("is there as a whole or not at all, behind a link too, and leaves nothing beside it", () =>
+    Effect.gen(function* () {
+      const { file, files } = yield* inFolder
+      const paths = yield* Path.Path
+      const folder = paths.dirname(file)
+      yield* KubeconfigFile.write(text, file)
+      const before = yield* files.stat(file)
+      const link = paths.join(folder, "link")
+      yield* files.symlink(file, link)
+      const written = yield* KubeconfigFile.write(`${text}# new\n`, link)
+      expect(written).toBe(yield* files.realPath(file))
+      expect(yield* files.readFileString(file)).toContain("# new")
+      // Another file took the place of the old one, which whoever has it open still reads
+      expect((yield* files.stat(file)).ino).not.toEqual(before.ino)
+      expect((yield* files.readDirectory(folder)).toSorted()).toEqual(["config", "link"])
     }).pipe(Effect.provide(NodeContext.layer))
   )
 

@@ -206,14 +206,21 @@ export const parseLabels = (text: string): Either.Either<LabelSelector, string> 
       if (open.text !== "(") return unable(`found '${open.text}' expected: '('`)
       const values: Array<string> = []
       let current = ""
+      let named = false
       for (;;) {
         const token = next()
-        if (token.kind === "identifier") current = token.text
-        else if (token.text === "," || token.text === ")") {
+        if (token.kind === "identifier") {
+          if (named) return unable(`found '${token.text}', expected: ',' or ')'`)
+          named = true
+          current = token.text
+        } else if (token.text === "," || token.text === ")") {
           values.push(current)
           current = ""
+          named = false
           if (token.text === ")") break
-        } else return unable(`found '${token.text}', expected: ',', ')' or identifier`)
+        } else {
+          return unable(`found '${token.text}', expected: ${named ? "',' or ')'" : "',', ')' or identifier"}`)
+        }
       }
       for (const value of values) {
         const badValue = valueProblem(key, value)

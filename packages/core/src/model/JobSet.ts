@@ -51,6 +51,16 @@ export const JobSetSpec = Schema.Struct({
 /** See the schema of the same name. */
 export type JobSetSpec = typeof JobSetSpec.Type
 
+/** Counts of the child Jobs (not pods) of a replicatedJob; the Trainer copies it into a TrainJob's `jobsStatus`. */
+export const ReplicatedJobStatus = Schema.Struct({
+  name: Schema.String,
+  ready: optional(Schema.Number),
+  succeeded: optional(Schema.Number),
+  failed: optional(Schema.Number),
+  active: optional(Schema.Number),
+  suspended: optional(Schema.Number)
+})
+
 /** `JobSet`. */
 export const JobSet = Schema.Struct({
   ...envelope,
@@ -60,18 +70,7 @@ export const JobSet = Schema.Struct({
       conditions: optional(Schema.Array(Condition)),
       restarts: optional(Schema.Number),
       terminalState: optional(Schema.String),
-      replicatedJobsStatus: optional(
-        Schema.Array(
-          Schema.Struct({
-            name: Schema.String,
-            ready: optional(Schema.Number),
-            succeeded: optional(Schema.Number),
-            failed: optional(Schema.Number),
-            active: optional(Schema.Number),
-            suspended: optional(Schema.Number)
-          })
-        )
-      )
+      replicatedJobsStatus: optional(Schema.Array(ReplicatedJobStatus))
     })
   )
 })

@@ -5,7 +5,7 @@
  */
 import { Schema } from "effect"
 import * as Resource from "../kube/Resource.js"
-import { JobSetSpec } from "./JobSet.js"
+import { JobSetSpec, ReplicatedJobStatus } from "./JobSet.js"
 import { Condition, envelope, optional, StringMap } from "./Meta.js"
 
 /** One `runtimePatches[]` entry; everything below the pod template's metadata is kept unread. */
@@ -33,18 +33,7 @@ export const TrainJob = Schema.Struct({
   status: optional(
     Schema.Struct({
       conditions: optional(Schema.Array(Condition)),
-      jobsStatus: optional(
-        Schema.Array(
-          Schema.Struct({
-            name: Schema.String,
-            ready: optional(Schema.Number),
-            succeeded: optional(Schema.Number),
-            failed: optional(Schema.Number),
-            active: optional(Schema.Number),
-            suspended: optional(Schema.Number)
-          })
-        )
-      )
+      jobsStatus: optional(Schema.Array(ReplicatedJobStatus))
     })
   )
 })

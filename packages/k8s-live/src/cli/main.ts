@@ -29,12 +29,14 @@ const write = (stream: NodeJS.WriteStream, data: string | Uint8Array): Effect.Ef
   })
 
 const isTerminal = process.stdout.isTTY
+// A terminal that does not know its width says 0
+const widthOf = ({ columns }: NodeJS.WriteStream): number => (columns > 0 ? columns : 80)
 const stdio: Session.Stdio = {
   out: (data) => write(process.stdout, data),
   err: (message) => write(process.stderr, `${message}\n`),
   progress: (line) =>
     process.stderr.isTTY
-      ? write(process.stderr, `\r\u001b[K${line === undefined ? "" : line.slice(0, process.stderr.columns - 1)}`)
+      ? write(process.stderr, `\r\u001b[K${line === undefined ? "" : line.slice(0, widthOf(process.stderr) - 1)}`)
       : Effect.void,
   readFile: (path) =>
     Effect.tryPromise({
@@ -42,7 +44,7 @@ const stdio: Session.Stdio = {
       catch: (cause) => ({ message: cause instanceof Error ? cause.message : String(cause) })
     }),
   look: {
-    width: isTerminal ? process.stdout.columns : 160,
+    width: isTerminal ? widthOf(process.stdout) : 160,
     paint: paintFor({ isTerminal, noColor: (process.env["NO_COLOR"] ?? "") !== "" })
   }
 }

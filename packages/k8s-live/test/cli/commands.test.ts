@@ -1,5 +1,5 @@
 import * as Support from "@dispatch-kubeflow/core/decide/Support"
-import { describe, expect, it } from "@effect/vitest"
+import { describe, expect, it, layer as suiteOver } from "@effect/vitest"
 import { Effect, type Layer } from "effect"
 import { parse } from "yaml"
 import * as Clusters from "../clusters.js"
@@ -33,7 +33,7 @@ spec:
 ${more}`
 
 const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): void =>
-  it.layer(layer, { excludeTestServices: true, timeout: "60 seconds" })(title, (it) => {
+  suiteOver(layer, { excludeTestServices: true, timeout: "60 seconds" })(title, (it) => {
     describe("capabilities", () => {
       it.scoped("prints all fourteen, in order, each with answer, source and reason", () =>
         Effect.gen(function* () {

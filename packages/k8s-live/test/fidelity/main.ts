@@ -284,8 +284,12 @@ interface Disagreement {
 }
 
 /** The differences of the first operation that differs. */
-const firstOf = (differences: ReadonlyArray<Compare.Difference>): ReadonlyArray<Compare.Difference> =>
-  differences.filter(({ operation }) => operation.id === differences[0]?.operation.id)
+const firstOf = (differences: ReadonlyArray<Compare.Difference>): ReadonlyArray<Compare.Difference> => {
+  const own = differences.filter(({ operation }) => operation.id === differences[0]?.operation.id)
+  // The message repeats what the causes say
+  const told = own.some(({ path }) => path === "refusal.message")
+  return told ? own.filter(({ path }) => !path.startsWith("refusal.details") && path !== "refusal.reason") : own
+}
 
 const signatureOf = (differences: ReadonlyArray<Compare.Difference>): string => {
   const own = firstOf(differences)
@@ -379,7 +383,7 @@ const program = Effect.gen(function* () {
   }
   for (const { count, example } of [...groups.values()].toSorted((a, b) => b.count - a.count)) {
     yield* say(`\nin ${count} sequences, e.g. ${example.index} of seed ${seed}:`)
-    for (const difference of firstOf(example.differences)) yield* say(explain(difference))
+    for (const difference of firstOf(example.differences).slice(0, 4)) yield* say(explain(difference))
   }
   const toShrink = disagreements.slice(0, Number(options.shrink))
   if (toShrink.length > 0) {

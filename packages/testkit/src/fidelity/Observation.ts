@@ -39,12 +39,15 @@ export interface Observation {
   readonly outcome: Outcome
 }
 
+/** A 404, and not the 204 of a pod without a node. */
+const isMissing = (error: KubeError): boolean => error._tag === "KubeNotFound" && error.subject !== "log"
+
 /** A refusal from a port error. */
 export const refusal = (error: KubeError): Refusal => {
   const status = error.status
   return {
     error: error._tag,
-    code: status?.code ?? ("code" in error ? error.code : undefined),
+    code: status?.code ?? ("code" in error ? error.code : isMissing(error) ? 404 : undefined),
     reason: status?.reason,
     // Routing answers in plain text; a transport may or may not keep its words
     message: status?.message === "404 page not found" ? undefined : status?.message,
@@ -92,10 +95,15 @@ const bodies = (outcome: Outcome): ReadonlyArray<unknown> => {
 }
 
 const uuid = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g
-const generated = /\bgo\d+-[bcdfghjklmnpqrstvwxz2456789]{5}\b/g
+const generated = /\b(?:go\d+-|Bad_)[bcdfghjklmnpqrstvwxz2456789]{5}\b/g
 const time = /\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z/g
 /** Times within this of the run are the run's own, milliseconds. */
 const near = 3_600_000
+
+const sortedByText = (value: unknown): unknown =>
+  Array.isArray(value)
+    ? value.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
+    : value
 
 /** What is known about a run besides its observations. */
 export interface Run {
@@ -143,8 +151,11 @@ export const normalise = (observations: ReadonlyArray<Observation>, run: Run): R
       .replaceAll(/(ResourceVersion in (?:the precondition|record) \()(\d+)\)/g, (_, before: string, version: string) =>
         `${before}${versions.has(Number(version)) ? rank(Number(version)) : version})`
       )
+      // Whole objects are repeated in Go's notation
+      .replaceAll(/(Invalid value: )(?:"\{.*\}"|\{.*\}): /g, "$1<object>: ")
       // The words of Go's decoders about what a token really is
       .replaceAll(/(invalid continue token: ).*/g, "$1<why>")
+      .replaceAll(/"(?:dispatch-kubeflow|unknown)"/g, "<default manager>")
       .replaceAll(/ResourceVersion: \d+/g, "ResourceVersion: <version>")
   const token = (text: string): unknown => {
     const decoded = Encoding.decodeBase64UrlString(text)
@@ -166,6 +177,8 @@ export const normalise = (observations: ReadonlyArray<Observation>, run: Run): R
       if (key === "resourceVersion" && typeof entry === "string" && /^\d+$/.test(entry)) {
         result[key] = rank(Number(entry))
       } else if (key === "continue" && typeof entry === "string") result[key] = token(entry)
+      // The authorizer's order is that of its cache
+      else if (key === "resourceRules" || key === "nonResourceRules") result[key] = sortedByText(walk(entry))
       else if (key === "message" && typeof entry === "string") result[key] = message(entry)
       else result[key] = walk(entry)
     }

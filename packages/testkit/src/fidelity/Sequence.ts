@@ -329,7 +329,8 @@ const spoiled = (dice: Dice.Dice, kind: Kind, body: Body): unknown =>
     () => withMetadata(body, { name: "a..b" }),
     () => withMetadata(body, { name: "" }),
     () => withMetadata(body, { labels: { a: long } }),
-    () => withMetadata(body, { labels: { "bad key": "x", a: "-x" } }),
+    () => withMetadata(body, { labels: { "bad key": "x" } }),
+    () => withMetadata(body, { labels: { a: "-x" } }),
     () => withMetadata(body, { labels: { [`${long}/a`]: "x" } }),
     () => withMetadata(body, { annotations: { "a b": "x" } }),
     () => withMetadata(body, { finalizers: ["nodomain"] }),
@@ -970,7 +971,7 @@ const oddity = (memory: Memory, kind: Kind): Made => {
         })
       }
     },
-    () => ({ request: KubeRequest.nonResource(dice.pick(["/nope", "/apis/nope.example", "/api/v1/nope"])) })
+    () => ({ request: KubeRequest.nonResource(dice.pick(["/nope", "/apis/nope.example", "/apis/batch/v9"])) })
   ])()
 }
 

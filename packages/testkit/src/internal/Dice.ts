@@ -18,8 +18,8 @@ export interface Dice {
   readonly weighted: <A>(items: ReadonlyArray<readonly [weight: number, item: A]>) => A
 }
 
-// https://github.com/bryc/code/blob/master/jshash/PRNGs.md#splitmix32
-const splitmix = (seed: number): (() => number) => {
+/** 32-bit numbers from a seed: https://github.com/bryc/code/blob/master/jshash/PRNGs.md#splitmix32 */
+export const splitmix = (seed: number): (() => number) => {
   let state = seed | 0
   return () => {
     state = (state + 0x9e3779b9) | 0

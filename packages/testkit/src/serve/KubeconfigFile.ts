@@ -33,8 +33,8 @@ const isOwnText = (text: string): boolean => {
 const ownerOnly = 0o600
 
 /**
- * Writes the kubeconfig, readable by its owner alone, and answers where it is. Without a path it goes into a folder of its
- * own that is removed with the scope.
+ * Writes the kubeconfig, readable by its owner alone, and answers where it is: a reader finds the whole file or the one
+ * before. Without a path it goes into a folder of its own that is removed with the scope.
  */
 export const write = (
   kubeconfig: string,
@@ -49,12 +49,19 @@ export const write = (
       yield* files.writeFileString(file, kubeconfig, { mode: ownerOnly })
       return file
     }
-    const file = paths.resolve(path)
-    if (yield* files.exists(file)) {
-      if (!isOwnText(yield* files.readFileString(file))) return yield* new KubeconfigTaken({ path: file })
-      // A mode that is given with the text counts for new files alone
-      yield* files.chmod(file, ownerOnly)
-    }
-    yield* files.writeFileString(file, kubeconfig, { mode: ownerOnly })
+    const named = paths.resolve(path)
+    const exists = yield* files.exists(named)
+    if (exists && !isOwnText(yield* files.readFileString(named))) return yield* new KubeconfigTaken({ path: named })
+    // A rename would replace a link, and leave what it points to as it was
+    const file = exists ? yield* files.realPath(named) : named
+    yield* Effect.scoped(
+      Effect.gen(function* () {
+        // A rename is atomic within one file system alone
+        const folder = yield* files.makeTempDirectoryScoped({ directory: paths.dirname(file), prefix: ".kubeconfig-" })
+        const whole = paths.join(folder, "kubeconfig")
+        yield* files.writeFileString(whole, kubeconfig, { mode: ownerOnly })
+        yield* files.rename(whole, file)
+      })
+    )
     return file
   })

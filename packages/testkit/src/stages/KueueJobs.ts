@@ -664,22 +664,33 @@ function* reconcile(context: Context, options: Kueue.Options, memory: Memory): W
 // how long a look at a job takes, by what happened: only orders
 const stopLatency = 140
 const childLatency = 80
+const newLatency = 5
 const goneLatency = 5
+const runningGoneLatency = 40
 
 const isRunning = (object: Objects.TrainJob | Objects.JobSet): boolean => object.spec.suspend !== true
 
-const watches = (change: Change): Iterable<Wake> => {
-  const { object, previous, type } = change
+const latencyOf = (
+  change: Change,
+  object: Objects.TrainJob | Objects.JobSet,
+  view: View,
+  options: Kueue.Options
+): number | undefined => {
+  if (Objects.is(Objects.jobSets, object) && Objects.controllerOf(object) !== undefined) {
+    if (managedParent(view, object, options) === undefined) return undefined
+    return change.type === "ADDED" ? newLatency : childLatency
+  }
+  if (Kueue.isDeleting(object)) return isRunning(object) ? runningGoneLatency : goneLatency
+  // a pod runs before a start by hand is undone
+  return isRunning(object) ? stopLatency : undefined
+}
+
+const watches = (change: Change, view: View, options: Kueue.Options): Iterable<Wake> => {
+  const { object, type } = change
   if (Objects.is(Objects.trainJobs, object) || Objects.is(Objects.jobSets, object)) {
-    const key = `${object.kind} ${Objects.keyOf(object)}`
     if (type === "DELETED") return [{ key: `gone - ${object.metadata.uid}`, latency: goneLatency }]
-    if (Objects.is(Objects.jobSets, object) && Objects.controllerOf(object) !== undefined) {
-      return [{ key, latency: childLatency }]
-    }
-    if (Kueue.isDeleting(object)) return [{ key, latency: isRunning(object) ? 40 : goneLatency }]
-    const before = previous !== undefined && Objects.is(Objects.trainJobs, previous) ? previous : undefined
-    const isStarted = before !== undefined && before.spec.suspend === true && isRunning(object)
-    return [isStarted ? { key, latency: stopLatency } : { key }]
+    const latency = latencyOf(change, object, view, options)
+    return [{ key: `${object.kind} ${Objects.keyOf(object)}`, ...(latency === undefined ? {} : { latency }) }]
   }
   if (Objects.is(Kueue.workloads, object)) {
     const owner = Objects.controllerOf(object)
@@ -694,6 +705,9 @@ export const make = (options: Kueue.Options): Stage => ({
   latency: 30,
   start: () => {
     const memory: Memory = { stops: new Map() }
-    return { watches, reconcile: (context) => reconcile(context, options, memory) }
+    return {
+      watches: (change, view) => watches(change, view, options),
+      reconcile: (context) => reconcile(context, options, memory)
+    }
   }
 })

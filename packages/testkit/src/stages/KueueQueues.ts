@@ -146,16 +146,18 @@ function* reconcileClusterQueue(context: Context): Work {
     if (!own.some(Kueue.takesQuota)) yield* sendIf(Kueue.releaseFinalizer(Kueue.clusterQueues, queue))
     return
   }
+  // the webhook gives it to queues that are created
+  yield* keep(Kueue.clusterQueues, queue)
   const present = withoutConditions(queue.status)
   const figures = isCount || present === undefined ? counts(queue, own, true) : present
-  const present2 = Objects.conditionOf(queue.status?.conditions, "Active")
+  const last = Objects.conditionOf(queue.status?.conditions, "Active")
   // counting does not judge anew: what the queue depends on is looked at when its own batch is due
   const verdict: Verdict =
-    isCount && present2 !== undefined
+    isCount && last !== undefined
       ? {
-          status: present2.status === "True" ? "True" : "False",
-          reason: present2.reason ?? "",
-          message: present2.message ?? ""
+          status: last.status === "True" ? "True" : "False",
+          reason: last.reason ?? "",
+          message: last.message ?? ""
         }
       : verdictOf(context.view, queue)
   yield* writeStatus(Kueue.clusterQueues, queue, verdict, figures, Objects.time(context.now()))

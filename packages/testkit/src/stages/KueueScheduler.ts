@@ -301,15 +301,15 @@ function* reserve(
   const required = Kueue.requiredChecks(queue, { ...workload, status: { ...before, admission } })
   const isAdmitted = required.length === 0 ? entries.length === 0 : Kueue.passes(required, entries)
   // the queue's copy of a new Workload is older than its checks: what it does not know it does not apply
-  const isNew = before.conditions === undefined
+  const known = before.conditions === undefined ? Objects.without(before, "admissionChecks") : before
   const status = Kueue.withConditions(
-    { ...before, ...(isNew ? { admissionChecks: [] } : {}), admission },
+    { ...known, admission },
     Kueue.condition(workload, "QuotaReserved", "True", "QuotaReserved", message, at),
     ...previously(workload, "Evicted", at),
     ...previously(workload, "Preempted", at),
     ...(isAdmitted ? [Kueue.condition(workload, "Admitted", "True", "Admitted", "The workload is admitted", at)] : [])
   )
-  yield* send(Kueue.applyStatus(workload, isNew ? Objects.without(status, "admissionChecks") : status))
+  yield* send(Kueue.applyStatus(workload, status))
   const tell = (reason: string, text: string) =>
     Events.legacy(context, Kueue.admissionManager, { regarding: workload, type: "Normal", reason, message: text })
   yield* tell(

@@ -177,12 +177,24 @@ const suspendedJobSet = (jobSet: Objects.JobSet): Objects.JobSet | undefined =>
     ? { ...jobSet, spec: { ...jobSet.spec, suspend: true } }
     : undefined
 
+/** Whose job it is, is looked up along the owners; one that is gone cannot be asked. */
+const ownerRefusal = (job: Objects.Job, view: View): Store.Denial | undefined => {
+  const owner = Objects.controllerOf(job)
+  const jobSet = owner?.kind === "JobSet" ? view.get(Objects.jobSets, job.metadata.namespace, owner.name) : undefined
+  const parent = jobSet === undefined ? undefined : Objects.controllerOf(jobSet)
+  if (parent?.kind !== "TrainJob") return undefined
+  return view.get(Objects.trainJobs, job.metadata.namespace, parent.name) === undefined
+    ? { message: `TrainJob.trainer.kubeflow.org ${JSON.stringify(parent.name)} not found` }
+    : undefined
+}
+
 const both = ["CREATE", "UPDATE"] as const
 
 /** The webhooks. They come before Trainer's own, which stamp the entry that these append. */
 export const plugins = (options: Kueue.Options): ReadonlyArray<Store.Admission> => [
   plugin("mtrainjob.kb.io", Objects.trainJobs, ["CREATE"], ({ object, view }) => captured(object, view, options)),
   plugin("mjobset.kb.io", Objects.jobSets, ["CREATE"], ({ object }) => suspendedJobSet(object)),
+  plugin("mjob.kb.io", Objects.jobs, ["CREATE"], ({ object, view }) => ownerRefusal(object, view)),
   plugin("mclusterqueue.kb.io", Kueue.clusterQueues, ["CREATE"], ({ object }) => withFinalizer(object)),
   plugin("vtrainjob.kb.io", Objects.trainJobs, both, (asked) => (asked.isStatus ? undefined : labelRefusal(asked))),
   plugin("vworkload.kb.io", Kueue.workloads, both, (asked) =>

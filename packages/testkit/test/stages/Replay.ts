@@ -7,7 +7,7 @@ import { Context, Effect, Either, Layer, type Scope, TestClock } from "effect"
 import * as Cluster from "../../src/Cluster.js"
 import * as EventLog from "../../src/EventLog.js"
 import * as Fixtures from "../../src/Fixtures.js"
-import { clusterTrainingRuntimes } from "../../src/stages/Objects.js"
+import { clusterTrainingRuntimes, time } from "../../src/stages/Objects.js"
 import * as TestCluster from "../../src/TestCluster.js"
 import * as Recording from "./Recording.js"
 
@@ -78,6 +78,10 @@ export interface Options extends TestCluster.StageOptions {
   readonly ignore?: ReadonlyArray<string>
   /** More nodes than the usual three. */
   readonly nodes?: ReadonlyArray<object>
+  /** Labels of the usual three. */
+  readonly nodeLabels?: Readonly<Record<string, string>>
+  /** Only these kinds are compared, when given. */
+  readonly only?: ReadonlyArray<string>
 }
 
 export interface Outcome {
@@ -118,7 +122,9 @@ export const replay = (
 ): Effect.Effect<Outcome, never, Scope.Scope> =>
   Effect.gen(function* () {
     yield* TestClock.setTime(start)
-    const nodes = ["node-1", "node-2", "node-3"].map((name) => Fixtures.node(name))
+    const nodes = ["node-1", "node-2", "node-3"].map((name) =>
+      Fixtures.node(name, { labels: options.nodeLabels ?? {} })
+    )
     // nodes that only some scenarios had
     const special = new Set(JSON.stringify(recording.steps).match(/gpu-[a-c]/g) ?? [])
     const { apply, cluster, entries } = yield* world(
@@ -156,6 +162,7 @@ export const replay = (
       const ours = Recording.makeNames()
       for (const entry of yield* entries) ours.see(entry.object)
       let text = `${step.request ?? ""} ${JSON.stringify(step.body ?? null)}`
+      text = text.replaceAll('"@now"', JSON.stringify(time(start + now)))
       for (const [name, token] of theirs.pods) text = text.split(name).join(ours.actual.get(token) ?? name)
       const mineByPlace = uids(yield* entries, ours)
       for (const [place, uid] of uids(recording.events, theirs)) {
@@ -210,7 +217,7 @@ export const replay = (
       } else if (expected >= 400) {
         const given = Recording.at(step.answer, "message")
         const words = typeof given === "string" ? given : ""
-        if (words !== "" && anonymous(words) !== anonymous(message))
+        if (words !== "" && anonymous(theirs.text(words)) !== anonymous(ours.text(message)))
           answers.push(`${step.do}: recorded "${words}", ours "${message}"`)
       }
     }
@@ -227,14 +234,16 @@ export const replay = (
     const recordedNames = Recording.makeNames()
     const recorded = Recording.histories(recording.events, recordedNames, ignored)
     const ours = Recording.histories(log, mine, ignored)
-    const missing = [...recorded.keys()].filter((id) => !ours.has(id))
-    const extra = [...ours.keys()].filter((id) => !recorded.has(id))
+    const { only } = options
+    const counts = (id: string): boolean => only === undefined || only.some((kind) => id.startsWith(`${kind} `))
+    const missing = [...recorded.keys()].filter((id) => counts(id) && !ours.has(id))
+    const extra = [...ours.keys()].filter((id) => counts(id) && !recorded.has(id))
     const differing: Array<Outcome["differing"][number]> = []
     let same = 0
     const coalesced: Array<string> = []
     for (const [id, history] of recorded) {
       const states = ours.get(id)?.states
-      if (states === undefined) continue
+      if (states === undefined || !counts(id)) continue
       const position = isSubsequence(history.states, states)
       // a recording ends in the middle of a run: ours may have gone on
       const ends = history.states.at(-1)?.startsWith("DELETED") === states.at(-1)?.startsWith("DELETED")

@@ -151,8 +151,8 @@ export const parseText = (text: string): unknown => {
 }
 
 /** Why a body of another kind or version cannot become this type. */
-export const conversionError = (type: Registry.ResourceDefinition, kind: string, apiVersion: string): string =>
-  apiVersion === Registry.apiVersion(type)
+export const conversionError = ({ state, type }: Call, kind: string, apiVersion: string): string =>
+  apiVersion === Registry.apiVersion(type) && Registry.ofObject(state.registry, { apiVersion, kind }) !== undefined
     ? `converting (${type.version}.${kind}) to (${type.group === "" ? "core" : (type.group.split(".")[0] ?? "")}.${type.kind}): unknown conversion`
     : `no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(apiVersion)} in scheme "pkg/runtime/scheme.go:111"`
 
@@ -178,17 +178,6 @@ export const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
         )
       )
     }
-    if (kind !== type.kind) {
-      return Either.left(
-        Failure.invalid({ group: type.group, kind }, Json.string(Json.at(object, "metadata", "name")) ?? "", [
-          {
-            field: "kind",
-            reason: "FieldValueInvalid",
-            message: `Invalid value: ${JSON.stringify(kind)}: must be ${type.kind}`
-          }
-        ])
-      )
-    }
     return Either.right(undefined)
   }
   if (kind === "" && apiVersion === "") return Either.right(undefined)
@@ -196,15 +185,57 @@ export const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
   if ((apiVersion !== "" && apiVersion !== expected) || (kind !== "" && kind !== type.kind)) {
     return Either.left(
       Failure.badRequest(
-        `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${type.kind}: ${conversionError(type, kind, apiVersion)}`
+        `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${type.kind}: ${conversionError(call, kind, apiVersion)}`
       )
     )
   }
   return Either.right(undefined)
 }
 
+/** The kind of a custom resource is looked at late: after conflicts and names that are taken. */
+export const checkCustomKind = (type: Registry.ResourceDefinition, object: Json.JsonObject): Step<void> => {
+  const kind = Json.string(object["kind"]) ?? ""
+  if (!type.custom || kind === type.kind) return Either.right(undefined)
+  return Either.left(
+    Failure.invalid({ group: type.group, kind }, Json.string(Json.at(object, "metadata", "name")) ?? "", [
+      {
+        field: "kind",
+        reason: "FieldValueInvalid",
+        message: `Invalid value: ${JSON.stringify(kind)}: must be ${type.kind}`
+      }
+    ])
+  )
+}
+
+const goTypes: Readonly<Record<string, string>> = { boolean: "bool", number: "number", string: "string" }
+
+const goType = (value: Json.Json): string =>
+  Json.isArray(value) ? "array" : (goTypes[typeof value] ?? "object")
+
+/** What Go's decoder says of metadata that is not what it should be. */
+const metadataProblem = (type: Registry.ResourceDefinition, object: Json.JsonObject): string | undefined => {
+  const given = object["metadata"]
+  const wrong = (value: Json.Json, field: string, wanted: string): string =>
+    `json: cannot unmarshal ${goType(value)} into Go struct field ${type.custom ? "ObjectMeta." : "ObjectMeta.metadata."}${field} of type ${wanted}`
+  for (const [field, value] of Object.entries(Json.object(given))) {
+    if (value === null) continue
+    if (["name", "generateName", "namespace", "uid", "resourceVersion"].includes(field)) {
+      if (typeof value !== "string") return wrong(value, field, "string")
+    } else if (field === "labels" || field === "annotations") {
+      if (!Json.isObject(value)) return wrong(value, field, "map[string]string")
+      const bad = Object.values(value).find((entry) => typeof entry !== "string" && entry !== null)
+      if (bad !== undefined) return wrong(bad, field, "string")
+    } else if (field === "finalizers" && !Json.isArray(value)) return wrong(value, field, "[]string")
+  }
+  return undefined
+}
+
+/** What Go's decoder says of an object, `undefined` when nothing. */
+export const decodeProblem = (type: Registry.ResourceDefinition, object: Json.JsonObject): string | undefined =>
+  metadataProblem(type, object) ?? (type.custom ? undefined : type.decodeError(object))
+
 export const checkDecode = (type: Registry.ResourceDefinition, object: Json.JsonObject): Step<void> => {
-  const problem = type.custom ? undefined : type.decodeError(object)
+  const problem = decodeProblem(type, object)
   return problem === undefined
     ? Either.right(undefined)
     : Either.left(

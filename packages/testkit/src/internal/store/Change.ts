@@ -31,7 +31,9 @@ import {
   checkKind,
   checkNamespace,
   comparable,
+  checkCustomKind,
   conversionError,
+  decodeProblem,
   existing,
   isTrue,
   parseText,
@@ -103,6 +105,7 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
         Failure.alreadyExists(type, name, Json.at(existing, "metadata", "deletionTimestamp") !== undefined)
       )
     }
+    yield* checkCustomKind(type, given)
     const complete = canonical(type, admitted)
     const managed = applied
       ? canonical(type, withManaged(complete, given))
@@ -168,12 +171,26 @@ const restrict = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): 
     return {
       ...Json.omit(old, ["status"]),
       ...(type.statusStoresMetadata ? { metadata } : {}),
-      ...status(incoming)
+      ...keptStatus(type, old, status(incoming))
     }
   }
   return type.statusSubresource
     ? { ...Json.omit(incoming, ["status"]), metadata, ...status(old) }
     : { ...incoming, metadata }
+}
+
+const keptStatus = (
+  type: Registry.ResourceDefinition,
+  old: Json.JsonObject,
+  given: Json.JsonObject
+): Json.JsonObject => {
+  const kept = Object.fromEntries(
+    type.keptStatus.flatMap((key) => {
+      const value = Json.at(old, "status", key)
+      return value === undefined || Json.at(given, "status", key) !== undefined ? [] : [[key, value] as const]
+    })
+  )
+  return Object.keys(kept).length === 0 ? given : { status: { ...Json.object(given["status"]), ...kept } }
 }
 
 /** Stores a changed object: a no-op keeps its version, one whose last finalizer went is deleted. */
@@ -268,11 +285,12 @@ export const update = (call: Call): Step<Done> =>
         Failure.conflict(
           type,
           name,
-          `StorageError: invalid object, Code: 4, Key: /registry/${type.group === "" ? "" : `${type.group}/`}${type.plural}/${objectKey(request.namespace, name)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${ownUid}`
+          `StorageError: invalid object, Code: 4, Key: ${type.custom ? "" : "/registry"}/${type.group === "" ? "" : `${type.group}/`}${type.plural}/${objectKey(request.namespace, name)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${ownUid}`
         )
       )
     }
     yield* checkVersion(call, old, incoming)
+    yield* checkCustomKind(type, incoming)
     if (request.subresource === "finalize") {
       const next = Json.set(old, ["spec"], incoming["spec"])
       return store(call, old, canonical(type, next))
@@ -396,6 +414,17 @@ const applyPatch = (call: Call): Step<Done> =>
         Failure.badRequest(`invalid object type: ${group ?? ""}/${version ?? ""}, Kind=${kind}`)
       )
     }
+    const stranger = Object.keys(configuration).find(
+      (key) => type.members !== undefined && !["apiVersion", "kind", "metadata", ...type.members].includes(key)
+    )
+    if (stranger !== undefined) {
+      const [group, version] = apiVersion.includes("/") ? [apiVersion] : ["", apiVersion]
+      return yield* Either.left(
+        Failure.plain(
+          `failed to create typed patch object (${Json.text(Json.at(configuration, "metadata", "namespace"))}/${name}; ${group ?? ""}${version === undefined ? "" : `/${version}`}, Kind=${kind}): .${stranger}: field not declared in schema`
+        )
+      )
+    }
     if (Json.at(configuration, "metadata", "managedFields") !== undefined) {
       return yield* Either.left(Failure.badRequest("metadata.managedFields must be nil"))
     }
@@ -465,9 +494,9 @@ export const patch = (call: Call): Step<Done> =>
     const incoming = yield* patched(call, old)
     if (Json.at(incoming, "kind") !== type.kind || Json.at(incoming, "apiVersion") !== Registry.apiVersion(type)) {
       const kind = Json.string(incoming["kind"]) ?? ""
-      return yield* Either.left(patchError(incoming, conversionError(type, kind, Json.text(incoming["apiVersion"]))))
+      return yield* Either.left(patchError(incoming, conversionError(call, kind, Json.text(incoming["apiVersion"]))))
     }
-    const problem = type.custom ? undefined : type.decodeError(incoming)
+    const problem = decodeProblem(type, incoming)
     if (problem !== undefined) return yield* Either.left(patchError(incoming, problem))
     yield* immutableMetadata(call, old, incoming)
     yield* checkVersion(call, old, incoming)

@@ -64,7 +64,15 @@ export const deleteOptions = (request: KubeRequest.KubeRequest, given?: unknown)
     } else {
       const value = Json.fromUnknown(typeof source === "string" ? parseText(source) : source)
       if (!Json.isObject(value)) {
-        return yield* Either.left(Failure.badRequest("couldn't get version/kind; json parse error: invalid character"))
+        return yield* Either.left(
+          Failure.badRequest(
+            `couldn't get version/kind; json parse error: ${
+              value === undefined
+                ? "invalid character"
+                : `json: cannot unmarshal ${Json.isArray(value) ? "array" : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }`
+            }`
+          )
+        )
       }
       const kind = Json.string(value["kind"]) ?? ""
       if (kind !== "" && kind !== "DeleteOptions") {

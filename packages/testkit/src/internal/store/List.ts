@@ -229,11 +229,12 @@ export const readList = (call: Call): Step<Done> =>
     let last: string | undefined
     let more = false
     for (const [key, object] of candidates(objects, prefix, start, selection)) {
-      if (!selection.matches(object)) continue
+      // Whether what is left matches is not looked at: the next page may be empty
       if (items.length >= page) {
         more = true
         break
       }
+      if (!selection.matches(object)) continue
       items.push(object)
       last = key
     }
@@ -314,9 +315,9 @@ export const watch = (state: State, request: KubeRequest.KubeRequest): Step<Watc
       ...(match === "" || match === "NotOlderThan" ? [] : [unsupportedMatch(match, `"NotOlderThan"`)]),
       ...(token === "" ? [] : [forbidden("continue", "continue is forbidden for watch")])
     ])
+    const selection = yield* parseSelection(type, request)
     const version = wanted === "" ? 0 : parseVersion(wanted)
     if (version === undefined) return yield* Either.left(Failure.plain(versionError(wanted)))
-    const selection = yield* parseSelection(type, request)
     const bookmarks = isTrue(allowWatchBookmarks)
     const synthetic = sendInitialEvents === undefined ? version === 0 : isTrue(sendInitialEvents)
     const base = { definition: type, namespace: request.namespace, selection, bookmarks, timeoutSeconds }

@@ -373,8 +373,11 @@ export const bookmark = (type: Registry.ResourceDefinition, version: number, mar
     resourceVersion: String(version),
     ...(marksEnd ? { annotations: { "k8s.io/initial-events-end": "true" } } : {})
   },
-  // Go writes these members of an empty Pod
-  ...(type.group === "" && type.plural === "pods" ? { spec: { containers: null }, status: {} } : {})
+  // Go writes these members of an empty object
+  ...(Registry.typeKey(type) === "/pods" ? { spec: { containers: null }, status: {} } : {}),
+  ...(Registry.typeKey(type) === "batch/jobs"
+    ? { spec: { template: { metadata: {}, spec: { containers: null } } }, status: {} }
+    : {})
 })
 
 /** An object as a watch or a get in this version shows it. */
