@@ -1,7 +1,7 @@
 // pure-core event cost: fold + bound + make + equals
 import * as Evidence from "@dispatch-kubeflow/core/decide/Evidence"
 import * as Update from "@dispatch-kubeflow/core/decide/Update"
-import * as Jobs from "/work/main/bench/training-jobs.js"
+import * as Jobs from "./training-jobs.js"
 const [,, J="1000", R="4", N="4000"] = process.argv
 const jobs=+J, ranks=+R, n=+N
 const v=(o:any,i:number)=>{o.metadata.resourceVersion=String(i);return o}

@@ -44,7 +44,7 @@ const anyCluster = fc.record({
   ),
   without: mostly<ReadonlyArray<TestCluster.StageName>>([], ["trainer"], ["jobset"], ["garbage-collector"]),
   runtime: fc.constantFrom("torch" as const, "plain" as const, "shipped" as const, "absent" as const),
-  /** The request that the server answers with 503, four times in a row or once. */
+  /** The first of four requests that the server answers with 503. */
   busyAt: mostly<number | undefined>(undefined, 0, 3, 20, 30, 40, 50),
   localQueue: fc.record({ exists: mostly(true, false), active, deleting: mostly(false, true) }),
   clusterQueue: fc.record({
@@ -236,12 +236,14 @@ const contradicts = (random: Random) =>
     yield* cluster.create(Fixtures.plainRuntime())
     yield* cluster.create(Fixtures.torchDistributed())
     yield* door.seed(objectsOf(random))
-    const lesser = random.lacking.reduce((all, id) => {
-      const grant = grants.find((it) => it.id === id)
-      return grant === undefined
-        ? all
-        : all.map((manifest, index) => (index === grant.role ? Manifests.without(all, grant) : manifest))
-    }, manifests)
+    // From the last rule to the first: a rule that loses its last verb goes
+    const lesser = grants
+      .filter(({ id }) => random.lacking.includes(id))
+      .toSorted((left, right) => right.rule - left.rule)
+      .reduce(
+        (all, grant) => all.map((it, index) => (index === grant.role ? Manifests.without(all, grant) : it)),
+        manifests
+      )
     yield* door.seed(lesser)
     const api = busy(random.busyAt)(door.as(Rbac.serviceAccount(namespace, "dispatcher")))
     const adapter = yield* Adapter.make(

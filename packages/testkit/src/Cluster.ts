@@ -414,6 +414,11 @@ const build = (options: Options, startedAt: number): Service => {
       return Rbac.review(cell.store, subject, request, now)
     }
     const outcome = Store.apply(cell.store, request, env(now))
+    if (request.patchType === "apply" && Either.isRight(outcome.reply) && outcome.reply.right.status === 201) {
+      // An apply that creates needs the permission to create, too
+      const cannotCreate = Rbac.check(cell.store, subject, { ...request, verb: "create" })
+      if (cannotCreate !== undefined) return Either.left(cannotCreate)
+    }
     advance(outcome.state, now)
     return outcome.reply
   }

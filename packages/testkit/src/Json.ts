@@ -50,28 +50,44 @@ export const at = (value: unknown, ...path: ReadonlyArray<string | number>): Jso
   return current as Json | undefined
 }
 
-/** The object with the value at a path of keys replaced; `undefined` removes it. Missing objects on the way appear. */
-export const set = (value: JsonObject, path: ReadonlyArray<string>, to: Json | undefined): JsonObject => {
-  const [key, ...rest] = path
+const setAt = (value: JsonObject, path: ReadonlyArray<string>, index: number, to: Json | undefined): JsonObject => {
+  const key = path[index]
   if (key === undefined) return isObject(to) ? to : value
-  if (rest.length > 0) {
+  if (index < path.length - 1) {
     const inner = value[key]
     if (to === undefined && !isObject(inner)) return value
-    return { ...value, [key]: set(object(inner), rest, to) }
+    const changed = setAt(object(inner), path, index + 1, to)
+    return changed === inner ? value : { ...value, [key]: changed }
   }
   if (to === undefined) {
     if (!Object.hasOwn(value, key)) return value
     const { [key]: _, ...others } = value
     return others
   }
-  return { ...value, [key]: to }
+  return value[key] === to ? value : { ...value, [key]: to }
+}
+
+/**
+ * The object with the value at a path of keys replaced; `undefined` removes it. Missing objects on the way appear. The
+ * object itself when that changes nothing.
+ */
+export const set = (value: JsonObject, path: ReadonlyArray<string>, to: Json | undefined): JsonObject =>
+  setAt(value, path, 0, to)
+
+/** The items changed by a function; the array itself when none of them changes, so that comparing it costs nothing. */
+export const mapItems = (items: ReadonlyArray<Json>, change: (item: Json) => Json): ReadonlyArray<Json> => {
+  const changed = items.map(change)
+  return changed.every((item, index) => item === items[index]) ? items : changed
 }
 
 /** The object without some of its keys. */
 export const omit = (value: JsonObject, keys: ReadonlyArray<string>): JsonObject => {
   if (!keys.some((key) => Object.hasOwn(value, key))) return value
   const result: Record<string, Json> = {}
-  for (const [key, entry] of Object.entries(value)) if (!keys.includes(key)) result[key] = entry
+  for (const key of Object.keys(value)) {
+    const entry = value[key]
+    if (entry !== undefined && !keys.includes(key)) result[key] = entry
+  }
   return result
 }
 
@@ -104,11 +120,56 @@ export const sorted = (value: Json): Json => {
   return result
 }
 
+/** Deeper values are printed and parsed: a cycle has to end somewhere. */
+const copyDepth = 64
+
+/**
+ * A copy of plain JSON; `undefined` for anything that printing would change or refuse. Half the cost of printing and
+ * parsing, and every write copies its body.
+ */
+const copied = (value: unknown, depth: number): Json | undefined => {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return value
+    case "number":
+      // Printing turns -0 to 0 and the rest to null
+      return Number.isFinite(value) ? value + 0 : undefined
+    case "object":
+      break
+    default:
+      return undefined
+  }
+  if (value === null) return null
+  if (depth === copyDepth) return undefined
+  if (Array.isArray(value)) {
+    const items: Array<Json> = []
+    for (const item of value as ReadonlyArray<unknown>) {
+      const copy = copied(item, depth + 1)
+      if (copy === undefined) return undefined
+      items.push(copy)
+    }
+    return items
+  }
+  if (Object.getPrototypeOf(value) !== Object.prototype || "toJSON" in value) return undefined
+  const result: Record<string, Json> = {}
+  for (const key of Object.keys(value)) {
+    const entry = (value as Readonly<Record<string, unknown>>)[key]
+    if (entry === undefined) continue
+    const copy = copied(entry, depth + 1)
+    if (copy === undefined || key === "__proto__") return undefined
+    result[key] = copy
+  }
+  return result
+}
+
 /**
  * A copy of something that should be JSON, without `undefined` members; `undefined` when it is not JSON (a function, a
  * cycle, a bigint). What enters the store enters through here, so that no caller can change it afterwards.
  */
 export const fromUnknown = (value: unknown): Json | undefined => {
+  const copy = copied(value, 0)
+  if (copy !== undefined) return copy
   try {
     const text = JSON.stringify(value)
     return text === undefined ? undefined : (JSON.parse(text) as Json)

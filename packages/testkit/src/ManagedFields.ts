@@ -5,100 +5,8 @@
  * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/
  * @module
  */
+import * as FieldSet from "./internal/FieldSet.js"
 import * as Json from "./Json.js"
-
-/** A set of field paths. Keys are path elements as `fieldsV1` spells them: `f:name`, `k:{"name":"x"}`, `v:"x"`. */
-export interface FieldSet {
-  /** Whether the path that leads here is in the set itself. */
-  readonly self: boolean
-  readonly children: ReadonlyMap<string, FieldSet>
-}
-
-const nothing: FieldSet = { self: false, children: new Map() }
-const leaf: FieldSet = { self: true, children: new Map() }
-
-/** Whether the set is empty. */
-const isEmpty = (set: FieldSet): boolean => !set.self && set.children.size === 0
-
-const make = (self: boolean, children: ReadonlyMap<string, FieldSet>): FieldSet =>
-  children.size === 0 ? (self ? leaf : nothing) : { self, children }
-
-/** The union of two sets. */
-const union = (left: FieldSet, right: FieldSet): FieldSet => {
-  if (isEmpty(left)) return right
-  if (isEmpty(right)) return left
-  const children = new Map(left.children)
-  for (const [key, set] of right.children) children.set(key, union(children.get(key) ?? nothing, set))
-  return make(left.self || right.self, children)
-}
-
-/** What is in the left set and not in the right one. */
-const difference = (left: FieldSet, right: FieldSet): FieldSet => {
-  if (isEmpty(right)) return left
-  const children = new Map<string, FieldSet>()
-  for (const [key, set] of left.children) {
-    const other = right.children.get(key)
-    const rest = other === undefined ? set : difference(set, other)
-    if (!isEmpty(rest)) children.set(key, rest)
-  }
-  return make(left.self && !right.self, children)
-}
-
-/** What is in both. */
-const intersection = (left: FieldSet, right: FieldSet): FieldSet => {
-  const children = new Map<string, FieldSet>()
-  for (const [key, set] of left.children) {
-    const other = right.children.get(key)
-    const both = other === undefined ? nothing : intersection(set, other)
-    if (!isEmpty(both)) children.set(key, both)
-  }
-  return make(left.self && right.self, children)
-}
-
-const same = (left: FieldSet, right: FieldSet): boolean =>
-  left.self === right.self &&
-  left.children.size === right.children.size &&
-  [...left.children].every(([key, set]) => {
-    const other = right.children.get(key)
-    return other !== undefined && same(set, other)
-  })
-
-/** The paths of the set as conflicts print them: `.data.x`, `.spec.runtimePatches[manager="a"].time`. */
-const paths = (set: FieldSet, prefix = ""): ReadonlyArray<string> => {
-  const result: Array<string> = []
-  if (set.self && prefix !== "") result.push(prefix)
-  for (const [key, child] of set.children) {
-    let text = `.${key.slice(2)}`
-    if (key.startsWith("k:")) {
-      const keys = Json.object(Json.fromUnknown(JSON.parse(key.slice(2))))
-      text = `[${Object.entries(keys)
-        .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
-        .join(",")}]`
-    } else if (key.startsWith("v:")) text = `[=${key.slice(2)}]`
-    result.push(...paths(child, prefix + text))
-  }
-  return result
-}
-
-const sharedLeaf: Json.JsonObject = {}
-
-/** The set as `fieldsV1`. */
-const toFieldsV1 = (set: FieldSet): Json.JsonObject => {
-  if (set.children.size === 0) return sharedLeaf
-  const result: Record<string, Json.Json> = {}
-  if (set.self) result["."] = sharedLeaf
-  for (const key of [...set.children.keys()].toSorted()) result[key] = toFieldsV1(set.children.get(key) ?? nothing)
-  return result
-}
-
-/** The set that `fieldsV1` spells. */
-const fromFieldsV1 = (fields: Json.JsonObject, root = true): FieldSet => {
-  const children = new Map<string, FieldSet>()
-  for (const [key, value] of Object.entries(fields)) {
-    if (key !== ".") children.set(key, fromFieldsV1(Json.object(value), false))
-  }
-  return make(!root && (children.size === 0 || fields["."] !== undefined), children)
-}
 
 /** Lists whose items are told apart by keys, by the name of the list. Lists that are not here are one value. */
 // https://github.com/kubernetes/api and the CRDs of Trainer, JobSet and Kueue: x-kubernetes-list-map-keys
@@ -170,6 +78,31 @@ const atomicFields: ReadonlySet<string> = new Set([
   "resourceFieldRef"
 ])
 
+/**
+ * Remembers texts that are made again with every write, as those that become keys of objects cost most: looking them up
+ * is cheaper than making them. Bounded, because labels and names come from outside.
+ */
+const remembered = (make: (text: string) => string): ((text: string) => string) => {
+  const limit = 4096
+  const known = new Map<string, string>()
+  return (text) => {
+    const found = known.get(text)
+    if (found !== undefined) return found
+    if (known.size === limit) known.clear()
+    const made = make(text)
+    known.set(text, made)
+    return made
+  }
+}
+
+const fieldKey = remembered((name) => `f:${name}`)
+
+const byOneKey = new Map(
+  Array.from(new Set(Object.values(listKeys).flatMap((keys) => (keys.length === 1 ? keys : [])))).map(
+    (key) => [key, remembered((value) => `k:${JSON.stringify({ [key]: value })}`)] as const
+  )
+)
+
 const itemKey = (field: string, item: Json.Json): string | undefined => {
   if (!Json.isObject(item)) return undefined
   if (field === "ports") {
@@ -180,12 +113,15 @@ const itemKey = (field: string, item: Json.Json): string | undefined => {
   }
   const keys = listKeys[field]
   if (keys === undefined) return undefined
-  const values: Record<string, Json.Json> = {}
-  for (const key of keys) {
-    const value = item[key]
-    if (value === undefined && keys.length === 1) return undefined
-    values[key] = value ?? ""
+  const [only = ""] = keys
+  if (keys.length === 1) {
+    const value = item[only]
+    if (value === undefined) return undefined
+    const known = typeof value === "string" ? byOneKey.get(only) : undefined
+    if (typeof value === "string" && known !== undefined) return known(value)
   }
+  const values: Record<string, Json.Json> = {}
+  for (const key of keys) values[key] = item[key] ?? ""
   return `k:${JSON.stringify(values)}`
 }
 
@@ -211,28 +147,44 @@ interface Walk extends Shape {
   readonly mode: "update" | "apply"
 }
 
-const build = (value: Json.Json, field: string, walk: Walk, inMetadata: boolean): FieldSet => {
+/** What comes below the fields of an object. */
+const fieldsBelow = (
+  value: Json.JsonObject,
+  self: boolean,
+  below: (entry: Json.Json, key: string) => FieldSet.FieldSet
+): FieldSet.FieldSet => {
+  const names = FieldSet.sort(Object.keys(value))
+  const result: Record<string, Json.Json> = {}
+  if (self) result["."] = FieldSet.leaf
+  let size = 0
+  for (const name of names) {
+    const entry = value[name]
+    const set = entry === undefined ? undefined : below(entry, name)
+    if (set === undefined) continue
+    result[fieldKey(name)] = set
+    size += 1
+  }
+  return size > 0 ? result : self ? FieldSet.leaf : undefined
+}
+
+const build = (value: Json.Json, field: string, walk: Walk, inMetadata: boolean): FieldSet.NonEmpty => {
   if (Json.isObject(value) && !atomicFields.has(field)) {
-    const keys = Object.keys(value)
-    if (keys.length === 0) return leaf
-    const children = new Map<string, FieldSet>()
-    for (const key of keys) {
-      const entry = value[key]
-      if (entry !== undefined) children.set(`f:${key}`, build(entry, key, walk, inMetadata))
-    }
-    return make(walk.mode === "update" && (mapFields.has(field) || (walk.custom && !inMetadata)), children)
+    const self = walk.mode === "update" && (mapFields.has(field) || (walk.custom && !inMetadata))
+    return fieldsBelow(value, self, (entry, key) => build(entry, key, walk, inMetadata)) ?? FieldSet.leaf
   }
   if (Json.isArray(value) && isKeyed(field)) {
     const items = keyed(field, value)
-    if (items === undefined || items.size === 0) return leaf
-    const children = new Map<string, FieldSet>()
-    for (const [key, item] of items) {
-      const set = field === "ownerReferences" || !Json.isObject(item) ? leaf : build(item, "", walk, inMetadata)
-      children.set(key, make(true, set.children))
+    if (items === undefined || items.size === 0) return FieldSet.leaf
+    const self = walk.mode === "update" && (walk.custom || inMetadata)
+    const below = (key: string): FieldSet.NonEmpty => {
+      const item = items.get(key)
+      return field === "ownerReferences" || !Json.isObject(item)
+        ? FieldSet.leaf
+        : FieldSet.withSelf(build(item, "", walk, inMetadata))
     }
-    return make(walk.mode === "update" && (walk.custom || inMetadata), children)
+    return FieldSet.make(self, FieldSet.sort([...items.keys()]), below) ?? FieldSet.leaf
   }
-  return leaf
+  return FieldSet.leaf
 }
 
 const unmanagedMetadata = [
@@ -255,69 +207,62 @@ const manageable = (object: Json.JsonObject): Json.JsonObject => {
   return Object.keys(metadata).length === 0 ? rest : { ...rest, metadata }
 }
 
-const buildRoot = (object: Json.JsonObject, walk: Walk): FieldSet => {
-  const children = new Map<string, FieldSet>()
-  for (const [key, value] of Object.entries(object)) {
+const buildRoot = (object: Json.JsonObject, walk: Walk): FieldSet.FieldSet =>
+  fieldsBelow(object, false, (value, key) => {
     if (key === "metadata") {
-      const inner = new Map<string, FieldSet>()
-      for (const [name, entry] of Object.entries(Json.object(value))) {
-        inner.set(`f:${name}`, build(entry, name, walk, true))
-      }
-      if (inner.size > 0) children.set("f:metadata", make(false, inner))
-    } else {
-      const set = build(value, key, walk, false)
-      // An empty status or spec of a built-in type is no field of anybody
-      if (!(Json.isObject(value) && Object.keys(value).length === 0 && !walk.custom)) children.set(`f:${key}`, set)
+      return fieldsBelow(Json.object(value), false, (entry, name) => build(entry, name, walk, true))
     }
-  }
-  return make(false, children)
-}
+    // An empty status or spec of a built-in type is no field of anybody
+    return Json.isObject(value) && Object.keys(value).length === 0 && !walk.custom
+      ? undefined
+      : build(value, key, walk, false)
+  })
 
 /** What changed: paths set to something new, and paths that went. */
 interface Changes {
-  readonly set: FieldSet
-  readonly removed: FieldSet
+  readonly set: FieldSet.FieldSet
+  readonly removed: FieldSet.FieldSet
 }
 
-const unchanged: Changes = { set: nothing, removed: nothing }
+const unchanged: Changes = { set: undefined, removed: undefined }
 
+/** The changes of an object's fields, or of a list's items by their key. */
 const changesOfEntries = (
-  before: ReadonlyMap<string, Json.Json>,
-  after: ReadonlyMap<string, Json.Json>,
-  nameOf: (key: string) => string,
+  before: Json.JsonObject | ReadonlyMap<string, Json.Json>,
+  after: Json.JsonObject | ReadonlyMap<string, Json.Json>,
   walk: Walk,
   inMetadata: boolean
 ): Changes => {
-  const set = new Map<string, FieldSet>()
-  const removed = new Map<string, FieldSet>()
-  for (const [key, value] of after) {
-    const old = before.get(key)
+  const set: Record<string, FieldSet.NonEmpty> = {}
+  const removed: Record<string, FieldSet.NonEmpty> = {}
+  const isList = before instanceof Map
+  const keysOf = (side: typeof before): Iterable<string> => (side instanceof Map ? side.keys() : Object.keys(side))
+  const valueOf = (side: typeof before, key: string): Json.Json | undefined =>
+    side instanceof Map ? side.get(key) : (side as Json.JsonObject)[key]
+  const built = (value: Json.Json, key: string, how: Walk): FieldSet.NonEmpty =>
+    isList ? FieldSet.withSelf(build(value, "", how, inMetadata)) : build(value, key, how, inMetadata)
+  for (const key of keysOf(after)) {
+    const value = valueOf(after, key)
+    const old = valueOf(before, key)
+    if (value === undefined || value === old) continue
     const change =
       old === undefined
-        ? { set: itemSelf(key, build(value, nameOf(key), walk, inMetadata)), removed: nothing }
-        : changes(old, value, nameOf(key), walk, inMetadata)
-    if (!isEmpty(change.set)) set.set(key, change.set)
-    if (!isEmpty(change.removed)) removed.set(key, change.removed)
+        ? { set: built(value, key, walk), removed: undefined }
+        : changes(old, value, isList ? "" : key, walk, inMetadata)
+    const name = isList ? key : fieldKey(key)
+    if (change.set !== undefined) set[name] = change.set
+    if (change.removed !== undefined) removed[name] = change.removed
   }
-  for (const [key, value] of before) {
-    if (!after.has(key)) {
-      removed.set(key, everything(itemSelf(key, build(value, nameOf(key), { ...walk, mode: "update" }, inMetadata))))
-    }
+  for (const key of keysOf(before)) {
+    const value = valueOf(before, key)
+    if (value === undefined || valueOf(after, key) !== undefined) continue
+    removed[isList ? key : fieldKey(key)] = FieldSet.everything(built(value, key, { ...walk, mode: "update" }))
   }
-  return { set: make(false, set), removed: make(false, removed) }
+  return { set: sortedSet(set), removed: sortedSet(removed) }
 }
 
-const itemSelf = (key: string, set: FieldSet): FieldSet =>
-  key.startsWith("k:") || key.startsWith("v:") ? make(true, set.children) : set
-
-const everything = (set: FieldSet): FieldSet =>
-  make(true, new Map([...set.children].map(([key, child]) => [key, everything(child)] as const)))
-
-const fieldEntries = (value: Json.JsonObject): ReadonlyMap<string, Json.Json> => {
-  const result = new Map<string, Json.Json>()
-  for (const [key, entry] of Object.entries(value)) result.set(`f:${key}`, entry)
-  return result
-}
+const sortedSet = (below: Readonly<Record<string, FieldSet.NonEmpty>>): FieldSet.FieldSet =>
+  FieldSet.make(false, FieldSet.sort(Object.keys(below)), (key) => below[key])
 
 const changes = (before: Json.Json, after: Json.Json, field: string, walk: Walk, inMetadata: boolean): Changes => {
   if (before === after) return unchanged
@@ -328,38 +273,36 @@ const changes = (before: Json.Json, after: Json.Json, field: string, walk: Walk,
     Object.keys(before).length > 0 &&
     Object.keys(after).length > 0
   ) {
-    return changesOfEntries(fieldEntries(before), fieldEntries(after), (key) => key.slice(2), walk, inMetadata)
+    return changesOfEntries(before, after, walk, inMetadata)
   }
   if (Json.isArray(before) && Json.isArray(after) && isKeyed(field) && field !== "ownerReferences") {
     const old = keyed(field, before)
     const now = keyed(field, after)
     if (old !== undefined && now !== undefined && old.size > 0 && now.size > 0) {
-      return changesOfEntries(old, now, () => "", walk, inMetadata)
+      return changesOfEntries(old, now, walk, inMetadata)
     }
   }
   if (Json.equal(before, after)) return unchanged
-  return { set: build(after, field, walk, inMetadata), removed: everything(build(before, field, walk, inMetadata)) }
+  return {
+    set: build(after, field, walk, inMetadata),
+    removed: FieldSet.everything(build(before, field, walk, inMetadata))
+  }
 }
 
 const changesOfObjects = (before: Json.JsonObject, after: Json.JsonObject, walk: Walk): Changes => {
-  const metadata = changes(before["metadata"] ?? Json.empty, after["metadata"] ?? Json.empty, "metadata", walk, true)
-  const strip = (object: Json.JsonObject): Json.JsonObject => Json.omit(object, ["metadata"])
-  const empty = buildRoot(strip(after), walk)
+  const { metadata: oldMetadata = Json.empty, ...oldRest } = before
+  const { metadata: newMetadata = Json.empty, ...newRest } = after
+  const metadata = changes(oldMetadata, newMetadata, "metadata", walk, true)
   const rest =
-    Object.keys(strip(before)).length === 0
-      ? { set: empty, removed: nothing }
-      : changesOfEntries(fieldEntries(strip(before)), fieldEntries(strip(after)), (key) => key.slice(2), walk, false)
+    Object.keys(oldRest).length === 0
+      ? { set: buildRoot(newRest, walk), removed: undefined }
+      : changesOfEntries(oldRest, newRest, walk, false)
+  const under = (set: FieldSet.FieldSet): FieldSet.FieldSet => (set === undefined ? undefined : { "f:metadata": set })
   const meta =
-    Object.keys(Json.object(before["metadata"])).length === 0
-      ? buildRoot({ metadata: after["metadata"] ?? {} }, walk)
-      : make(false, new Map(isEmpty(metadata.set) ? [] : [["f:metadata", metadata.set]]))
-  return {
-    set: union(rest.set, meta),
-    removed: union(
-      rest.removed,
-      make(false, new Map(isEmpty(metadata.removed) ? [] : [["f:metadata", metadata.removed]]))
-    )
-  }
+    Object.keys(Json.object(oldMetadata)).length === 0
+      ? buildRoot({ metadata: newMetadata }, walk)
+      : under(metadata.set)
+  return { set: FieldSet.union(rest.set, meta), removed: FieldSet.union(rest.removed, under(metadata.removed)) }
 }
 
 /** One entry of `metadata.managedFields`. */
@@ -369,7 +312,9 @@ interface Manager {
   readonly apiVersion: string
   readonly subresource: string
   readonly time: string
-  readonly fields: FieldSet
+  readonly fields: FieldSet.FieldSet
+  /** The entry as it stands in the object. */
+  readonly entry?: Json.JsonObject
 }
 
 const read = (object: Json.JsonObject): ReadonlyArray<Manager> =>
@@ -379,12 +324,26 @@ const read = (object: Json.JsonObject): ReadonlyArray<Manager> =>
     apiVersion: Json.string(Json.at(entry, "apiVersion")) ?? "",
     subresource: Json.string(Json.at(entry, "subresource")) ?? "",
     time: Json.string(Json.at(entry, "time")) ?? "",
-    fields: fromFieldsV1(Json.object(Json.at(entry, "fieldsV1")))
+    fields: FieldSet.fromFieldsV1(Json.object(Json.at(entry, "fieldsV1"))),
+    entry: Json.object(entry)
   }))
+
+const entryOf = ({ apiVersion, entry, fields, manager, operation, subresource, time }: Manager): Json.JsonObject =>
+  entry !== undefined && entry["fieldsV1"] === fields
+    ? entry
+    : {
+        manager,
+        operation,
+        apiVersion,
+        time,
+        fieldsType: "FieldsV1",
+        fieldsV1: fields ?? FieldSet.leaf,
+        ...(subresource === "" ? {} : { subresource })
+      }
 
 const write = (managers: ReadonlyArray<Manager>): ReadonlyArray<Json.Json> =>
   managers
-    .filter(({ fields }) => !isEmpty(fields))
+    .filter(({ fields }) => fields !== undefined)
     .toSorted(
       (a, b) =>
         compare(a.operation, b.operation) ||
@@ -392,15 +351,7 @@ const write = (managers: ReadonlyArray<Manager>): ReadonlyArray<Json.Json> =>
         compare(a.manager, b.manager) ||
         compare(a.subresource, b.subresource)
     )
-    .map(({ apiVersion, fields, manager, operation, subresource, time }) => ({
-      manager,
-      operation,
-      apiVersion,
-      time,
-      fieldsType: "FieldsV1",
-      fieldsV1: toFieldsV1(fields),
-      ...(subresource === "" ? {} : { subresource })
-    }))
+    .map(entryOf)
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
@@ -430,23 +381,26 @@ export const update = (old: Json.JsonObject | undefined, object: Json.JsonObject
   const before = old === undefined ? [] : read(old)
   // Objects that were made without managed fields are not tracked: observed with 1.37.2
   if (old !== undefined && before.length === 0) return withManaged(object, [])
-  if (isEmpty(set) && isEmpty(removed))
+  if (set === undefined && removed === undefined)
     return withManaged(object, Json.array(Json.at(old, "metadata", "managedFields")))
-  const gone = union(set, removed)
-  const managers = before
+  const gone = FieldSet.union(set, removed)
+  const managers: Array<Manager> = before
     .filter((entry) => !isMine(entry))
-    .map((entry) => ({ ...entry, fields: difference(entry.fields, gone) }))
+    .map((entry) => ({ ...entry, fields: FieldSet.difference(entry.fields, gone) }))
   const mine = before.find(isMine)
-  const fields = union(mine === undefined ? nothing : difference(mine.fields, removed), set)
-  const unchangedSet = mine !== undefined && same(fields, mine.fields)
-  managers.push({
-    manager: writer.manager,
-    operation: "Update",
-    apiVersion: writer.apiVersion,
-    subresource: writer.subresource,
-    time: unchangedSet ? mine.time : writer.time,
-    fields
-  })
+  const fields = FieldSet.union(FieldSet.difference(mine?.fields, removed), set)
+  managers.push(
+    mine !== undefined && FieldSet.same(fields, mine.fields)
+      ? mine
+      : {
+          manager: writer.manager,
+          operation: "Update",
+          apiVersion: writer.apiVersion,
+          subresource: writer.subresource,
+          time: writer.time,
+          fields
+        }
+  )
   return withManaged(object, write(managers))
 }
 
@@ -470,27 +424,27 @@ const mergeApplied = (live: Json.Json | undefined, applied: Json.Json, field: st
 }
 
 /** The value without the paths of a set; what it leaves nothing of goes too. */
-const removePaths = (value: Json.Json, set: FieldSet, field: string): Json.Json | undefined => {
-  if (set.children.size === 0) return set.self ? undefined : value
+const removePaths = (value: Json.Json, set: FieldSet.FieldSet, field: string): Json.Json | undefined => {
+  if (set === undefined) return value
+  if (FieldSet.children(set).length === 0) return undefined
   if (Json.isObject(value)) {
     const result: Record<string, Json.Json> = {}
     for (const [key, entry] of Object.entries(value)) {
-      const inner = set.children.get(`f:${key}`)
-      const rest = inner === undefined ? entry : removePaths(entry, inner, key)
+      const rest = removePaths(entry, FieldSet.child(set, `f:${key}`), key)
       if (rest !== undefined) result[key] = rest
     }
     // A named field goes with its last member, the root stays
     const isEmptied = Object.keys(result).length === 0 && Object.keys(value).length > 0 && field !== ""
-    return Object.keys(result).length === 0 && (set.self || isEmptied) ? undefined : result
+    return Object.keys(result).length === 0 && (FieldSet.hasSelf(set) || isEmptied) ? undefined : result
   }
   if (Json.isArray(value)) {
     const items = keyed(field, value)
     if (items === undefined) return value
     const rest: Array<Json.Json> = []
     for (const [key, item] of items) {
-      const inner = set.children.get(key)
+      const inner = FieldSet.child(set, key)
       // An item that the manager no longer names goes as a whole: what is left would be its keys alone
-      const left = inner === undefined ? item : inner.self ? undefined : removePaths(item, inner, "")
+      const left = FieldSet.hasSelf(inner) ? undefined : removePaths(item, inner, "")
       if (left !== undefined) rest.push(left)
     }
     return rest.length === 0 ? undefined : rest
@@ -538,7 +492,7 @@ export const apply = (
   })
   const conflicts: Array<Conflict> = []
   for (const entry of others) {
-    for (const path of paths(intersection(intersection(entry.fields, changed), set))) {
+    for (const path of FieldSet.paths(FieldSet.intersection(FieldSet.intersection(entry.fields, changed), set))) {
       conflicts.push({
         manager: entry.manager,
         path,
@@ -549,19 +503,21 @@ export const apply = (
     }
   }
   if (conflicts.length > 0 && !force) return { _tag: "Conflicts", conflicts }
-  const remaining = others.map((entry) => ({ ...entry, fields: difference(entry.fields, intersection(changed, set)) }))
-  let dropped = mine === undefined ? nothing : difference(mine.fields, set)
-  for (const entry of remaining) dropped = difference(dropped, entry.fields)
-  const kept = remaining.reduce((all, entry) => union(all, entry.fields), set)
+  const lost = FieldSet.intersection(changed, set)
+  const remaining = others.map((entry) => ({ ...entry, fields: FieldSet.difference(entry.fields, lost) }))
+  let dropped = FieldSet.difference(mine?.fields, set)
+  for (const entry of remaining) dropped = FieldSet.difference(dropped, entry.fields)
+  const kept = remaining.reduce<FieldSet.FieldSet>((all, entry) => FieldSet.union(all, entry.fields), set)
   // An item or object that still has owned fields below it stays
-  dropped = prune(dropped, kept)
-  const object = Json.object(removePaths(merged, make(false, dropped.children), ""))
+  dropped = FieldSet.prune(dropped, kept)
+  const object = Json.object(removePaths(merged, FieldSet.withoutSelf(dropped), ""))
   const withMetadata: Json.JsonObject =
     object["metadata"] === undefined && merged["metadata"] !== undefined ? { ...object, metadata: {} } : object
-  const unchangedSet = mine !== undefined && same(mine.fields, set)
+  const unchangedSet = mine !== undefined && FieldSet.same(mine.fields, set)
   return {
     _tag: "Merged",
-    dropsMetadata: dropped.children.has("f:metadata") && !kept.children.has("f:metadata"),
+    dropsMetadata:
+      FieldSet.child(dropped, "f:metadata") !== undefined && FieldSet.child(kept, "f:metadata") === undefined,
     object: withManaged(
       withMetadata,
       write([
@@ -577,14 +533,4 @@ export const apply = (
       ])
     )
   }
-}
-
-const prune = (dropped: FieldSet, kept: FieldSet): FieldSet => {
-  const children = new Map<string, FieldSet>()
-  for (const [key, set] of dropped.children) {
-    const rest = kept.children.get(key)
-    const pruned = rest === undefined ? set : prune(set, rest)
-    if (!isEmpty(pruned)) children.set(key, pruned)
-  }
-  return make(dropped.self && isEmpty(kept), children)
 }

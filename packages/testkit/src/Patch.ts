@@ -80,7 +80,8 @@ const edit = (document: Json.Json, path: ReadonlyArray<string>, change: Edit): J
   if (!Json.isObject(document)) return undefined
   const inner = Object.hasOwn(document, token) ? document[token] : undefined
   if (rest.length === 0) {
-    if (change.op !== "add" && inner === undefined) return undefined
+    // The server's library replaces what is not there, whatever the RFC says
+    if (change.op === "remove" && inner === undefined) return undefined
     return change.op === "remove" ? Json.omit(document, [token]) : { ...document, [token]: change.value }
   }
   const changed = inner === undefined ? undefined : edit(inner, rest, change)

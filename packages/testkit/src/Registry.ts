@@ -184,9 +184,16 @@ export const make = (types: ReadonlyArray<Definable>): Registry => ({
   definitions: new Map(types.map((type) => [versionKey(type.group, type.version, type.plural), define(type)] as const))
 })
 
+// The functions that fill in give an object that lacks nothing back as it is: a change is then found by identity
 const defaulted = (object: Json.JsonObject, defaults: Json.JsonObject): Json.JsonObject => {
-  const missing = Object.entries(defaults).filter(([key]) => object[key] === undefined)
-  return missing.length === 0 ? object : { ...object, ...Object.fromEntries(missing) }
+  let filled: Record<string, Json.Json> | undefined
+  for (const key of Object.keys(defaults)) {
+    const value = defaults[key]
+    if (object[key] !== undefined || value === undefined) continue
+    filled ??= { ...object }
+    filled[key] = value
+  }
+  return filled ?? object
 }
 
 const within = (
@@ -219,7 +226,8 @@ const withFieldRef = (variable: Json.Json): Json.Json =>
 
 const containerDefaults = (given: Json.Json): Json.Json => {
   if (!Json.isObject(given)) return given
-  const container = given["env"] === undefined ? given : { ...given, env: Json.array(given["env"]).map(withFieldRef) }
+  const container =
+    given["env"] === undefined ? given : Json.set(given, ["env"], Json.mapItems(Json.array(given["env"]), withFieldRef))
   const image = Json.string(container["image"]) ?? ""
   const tag = image.includes("@") ? "digest" : (/:([^/:]+)$/.exec(image)?.[1] ?? "latest")
   return defaulted(container, {
@@ -231,20 +239,19 @@ const containerDefaults = (given: Json.Json): Json.Json => {
 }
 
 const podSpecDefaults = (spec: Json.JsonObject, restartPolicy = "Always"): Json.JsonObject => {
-  const withContainers: Record<string, Json.Json> = {}
+  let filled = spec
   for (const key of ["containers", "initContainers"]) {
-    if (spec[key] !== undefined) withContainers[key] = Json.array(spec[key]).map(containerDefaults)
-  }
-  return defaulted(
-    { ...spec, ...withContainers },
-    {
-      restartPolicy,
-      terminationGracePeriodSeconds: 30,
-      dnsPolicy: "ClusterFirst",
-      securityContext: {},
-      schedulerName: "default-scheduler"
+    if (spec[key] !== undefined) {
+      filled = Json.set(filled, [key], Json.mapItems(Json.array(spec[key]), containerDefaults))
     }
-  )
+  }
+  return defaulted(filled, {
+    restartPolicy,
+    terminationGracePeriodSeconds: 30,
+    dnsPolicy: "ClusterFirst",
+    securityContext: {},
+    schedulerName: "default-scheduler"
+  })
 }
 
 const lifeTolerations = ["not-ready", "unreachable"].map((taint) => ({
@@ -282,14 +289,14 @@ const qosClass = (spec: Json.JsonObject): string => {
 const withRequests = (container: Json.Json): Json.Json => {
   const limits = Json.at(container, "resources", "limits")
   if (!Json.isObject(container) || !Json.isObject(limits)) return container
-  return Json.set(container, ["resources", "requests"], {
-    ...limits,
-    ...Json.object(Json.at(container, "resources", "requests"))
-  })
+  const requests = Json.object(Json.at(container, "resources", "requests"))
+  return Object.keys(limits).every((name) => requests[name] !== undefined)
+    ? container
+    : Json.set(container, ["resources", "requests"], { ...limits, ...requests })
 }
 
 const times = (conditions: Json.Json, names: ReadonlyArray<string>): Json.Json =>
-  Json.array(conditions).map((condition) =>
+  Json.mapItems(Json.array(conditions), (condition) =>
     Json.isObject(condition) ? defaulted(condition, Object.fromEntries(names.map((name) => [name, null]))) : condition
   )
 
@@ -301,27 +308,31 @@ const conditionTimes = (object: Json.JsonObject, names: ReadonlyArray<string>): 
 
 const podDefaults = (pod: Json.JsonObject): Json.JsonObject => {
   const spec = defaulted(podSpecDefaults(Json.object(pod["spec"])), { enableServiceLinks: true })
-  const filled: Json.JsonObject = {
-    ...pod,
-    spec: {
-      ...spec,
-      ...(spec["containers"] === undefined ? {} : { containers: Json.array(spec["containers"]).map(withRequests) })
-    }
-  }
+  const filled = Json.set(
+    pod,
+    ["spec"],
+    spec["containers"] === undefined
+      ? spec
+      : Json.set(spec, ["containers"], Json.mapItems(Json.array(spec["containers"]), withRequests))
+  )
   return statusDefaults(conditionTimes(filled, ["lastProbeTime", "lastTransitionTime"]))
 }
 
 /** Go writes the last state of a container even when there is none. */
 const statusDefaults = (pod: Json.JsonObject): Json.JsonObject =>
   within(pod, ["status"], (status) => {
-    const filled: Record<string, Json.Json> = {}
+    let filled = status
     for (const key of ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]) {
       if (status[key] === undefined) continue
-      filled[key] = Json.array(status[key]).map((entry) =>
-        Json.isObject(entry) ? defaulted(entry, { state: {}, lastState: {} }) : entry
+      filled = Json.set(
+        filled,
+        [key],
+        Json.mapItems(Json.array(status[key]), (entry) =>
+          Json.isObject(entry) ? defaulted(entry, { state: {}, lastState: {} }) : entry
+        )
       )
     }
-    return { ...status, ...filled }
+    return filled
   })
 
 const podPrepare = (pod: Json.JsonObject, old?: Json.JsonObject): Json.JsonObject => {
@@ -339,7 +350,10 @@ const podPrepare = (pod: Json.JsonObject, old?: Json.JsonObject): Json.JsonObjec
       priority: 0,
       preemptionPolicy: "PreemptLowerPriority"
     }),
-    status: defaulted(Json.object(pod["status"]), { phase: "Pending", qosClass: qosClass(spec) })
+    status:
+      Json.at(pod, "status", "qosClass") === undefined
+        ? defaulted(Json.object(pod["status"]), { phase: "Pending", qosClass: qosClass(spec) })
+        : defaulted(Json.object(pod["status"]), { phase: "Pending" })
   }
 }
 
@@ -382,6 +396,7 @@ const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): Re
     })
   }
   const before = Json.object(old["spec"])
+  if (spec === before) return []
   for (const key of ["containers", "initContainers"]) {
     if (Json.array(spec[key]).length !== Json.array(before[key]).length) {
       return [
@@ -427,7 +442,17 @@ const jobDefaults = (job: Json.JsonObject): Json.JsonObject => {
     podReplacementPolicy: given["podFailurePolicy"] === undefined ? "TerminatingOrFailed" : "Failed"
   })
   const template = Json.object(spec["template"])
-  return { ...job, spec: { ...spec, template: { ...template, spec: podSpecDefaults(Json.object(template["spec"])) } } }
+  const filled = Json.set(template, ["spec"], podSpecDefaults(Json.object(template["spec"])))
+  return withTemplateLabels(Json.set(job, ["spec"], Json.set(spec, ["template"], filled)))
+}
+
+/** A Job without labels has those of its template: https://kubernetes.io/docs/concepts/workloads/controllers/job/ */
+const withTemplateLabels = (job: Json.JsonObject): Json.JsonObject => {
+  const labels = Json.at(job, "spec", "template", "metadata", "labels")
+  const own = Json.object(Json.at(job, "metadata", "labels"))
+  return Object.keys(own).length > 0 || !Json.isObject(labels) || Object.keys(labels).length === 0
+    ? job
+    : Json.set(job, ["metadata", "labels"], labels)
 }
 
 const jobPrepare = (job: Json.JsonObject, old?: Json.JsonObject): Json.JsonObject => {
@@ -447,17 +472,8 @@ const jobPrepare = (job: Json.JsonObject, old?: Json.JsonObject): Json.JsonObjec
       }
   const template = Json.object(spec["template"])
   const templateMeta = Json.object(template["metadata"])
-  const ownLabels = Json.object(Json.at(job, "metadata", "labels"))
-  return {
+  return withTemplateLabels({
     ...job,
-    metadata: {
-      ...Json.object(job["metadata"]),
-      // https://kubernetes.io/docs/concepts/workloads/controllers/job/: the labels of a template without own ones are
-      // also those of the Job
-      ...(manual || Object.keys(ownLabels).length > 0
-        ? {}
-        : { labels: { ...Json.object(templateMeta["labels"]), ...labels } })
-    },
     spec: {
       ...spec,
       ...(manual || spec["selector"] !== undefined
@@ -471,7 +487,7 @@ const jobPrepare = (job: Json.JsonObject, old?: Json.JsonObject): Json.JsonObjec
       }
     },
     status: Json.object(job["status"])
-  }
+  })
 }
 
 const schedulingPaths: ReadonlyArray<ReadonlyArray<string>> = [
@@ -482,6 +498,55 @@ const schedulingPaths: ReadonlyArray<ReadonlyArray<string>> = [
   ["spec", "tolerations"],
   ["spec", "schedulingGates"]
 ]
+
+/** Pods of an Indexed Job are named after it, and their names are host names. */
+const jobNameErrors = (job: Json.JsonObject): ReadonlyArray<FieldError> => {
+  const completions = Json.number(Json.at(job, "spec", "completions")) ?? 0
+  if (Json.at(job, "spec", "completionMode") !== "Indexed" || completions === 0) return []
+  const name = Json.string(Json.at(job, "metadata", "name")) ?? ""
+  const pod = `${name}-${completions - 1}`
+  return name === "" || (pod.length <= 63 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(pod))
+    ? []
+    : [
+        invalid(
+          "metadata.name",
+          `Invalid value: ${JSON.stringify(name)}: will not able to create pod with invalid DNS label: ${pod}`
+        )
+      ]
+}
+
+const goWord = (value: Json.Json): string =>
+  Json.isArray(value) ? "array" : typeof value === "boolean" ? "bool" : Json.isObject(value) ? "object" : typeof value
+
+/** What Go's decoder says of a pod spec that is not what it should be. */
+const podSpecProblem = (spec: Json.Json | undefined, owner: string, path: string): string | undefined => {
+  if (spec === undefined || spec === null) return undefined
+  if (!Json.isObject(spec)) {
+    return `json: cannot unmarshal ${goWord(spec)} into Go struct field ${owner}.${path} of type v1.PodSpec`
+  }
+  for (const container of Json.array(spec["containers"])) {
+    for (const key of ["name", "image"]) {
+      const value = Json.at(container, key)
+      if (value === undefined || value === null || typeof value === "string") continue
+      return `json: cannot unmarshal ${goWord(value)} into Go struct field Container.${path}.containers.${key} of type string`
+    }
+  }
+  return undefined
+}
+
+const jobDecodeError = (job: Json.JsonObject): string | undefined => {
+  const spec = Json.object(job["spec"])
+  for (const key of ["parallelism", "completions", "backoffLimit"]) {
+    const value = spec[key]
+    if (value === undefined || value === null || typeof value === "number") continue
+    return `json: cannot unmarshal ${goWord(value)} into Go struct field JobSpec.spec.${key} of type int32`
+  }
+  const suspend = spec["suspend"]
+  if (suspend !== undefined && suspend !== null && typeof suspend !== "boolean") {
+    return `json: cannot unmarshal ${goWord(suspend)} into Go struct field JobSpec.spec.suspend of type bool`
+  }
+  return podSpecProblem(Json.at(spec, "template", "spec"), "PodTemplateSpec", "spec.template.spec")
+}
 
 /** What a Job must be at any time. */
 const jobSpecErrors = (spec: Json.JsonObject): ReadonlyArray<FieldError> => {
@@ -512,7 +577,7 @@ const jobSpecErrors = (spec: Json.JsonObject): ReadonlyArray<FieldError> => {
 const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
   const spec = Json.object(job["spec"])
   if (old === undefined) {
-    const errors: Array<FieldError> = [...jobSpecErrors(spec)]
+    const errors: Array<FieldError> = [...jobNameErrors(job), ...jobSpecErrors(spec)]
     const restartPolicy = Json.at(spec, "template", "spec", "restartPolicy")
     if (restartPolicy === "Always") {
       errors.push({
@@ -1072,6 +1137,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     fieldSelectorError: plainFieldError,
     defaults: podDefaults,
     keptStatus: ["qosClass"],
+    decodeError: (pod) => podSpecProblem(pod["spec"], "Pod", "spec"),
     prepare: podPrepare,
     validate: podValidate
   },
@@ -1178,6 +1244,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     fieldSelectorError: (field) => `field label "${field}" not supported for Job`,
     defaultPropagation: "Orphan",
     defaults: jobDefaults,
+    decodeError: jobDecodeError,
     prepare: jobPrepare,
     validate: jobValidate
   },

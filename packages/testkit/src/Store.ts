@@ -100,6 +100,9 @@ export const apply = (state: State, request: KubeRequest.KubeRequest, env: Env):
   const result = Either.gen(function* () {
     const type = yield* resolve(state, request)
     const writes = ["create", "update", "patch"].includes(request.verb)
+    if (request.verb === "patch" && request.patchType === "strategic" && type.custom && request.name !== undefined) {
+      return yield* Either.left(Failure.unsupportedPatch)
+    }
     const dryRun = writes ? yield* writeOptions(request) : false
     return yield* perform({ state, request, env, type, dryRun })
   })

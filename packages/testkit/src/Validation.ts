@@ -88,13 +88,25 @@ const annotationErrors = (annotations: Json.JsonObject): ReadonlyArray<FieldErro
 /** Finalizers that need no domain. */
 const standardFinalizers: ReadonlySet<string> = new Set(["orphan", "foregroundDeletion", "kubernetes"])
 
-const finalizerErrors = (finalizers: ReadonlyArray<Json.Json>): ReadonlyArray<FieldError> =>
+/** Custom resources may have finalizers without a domain; the server warns. */
+export const warnings = (definition: ResourceDefinition, object: Json.JsonObject): ReadonlyArray<string> =>
+  definition.custom
+    ? Json.array(Json.at(object, "metadata", "finalizers"))
+        .map(Json.text)
+        .filter((finalizer) => !finalizer.includes("/") && !standardFinalizers.has(finalizer))
+        .map(
+          (finalizer) =>
+            `metadata.finalizers: ${quoted(finalizer)}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers`
+        )
+    : []
+
+const finalizerErrors = (finalizers: ReadonlyArray<Json.Json>, custom: boolean): ReadonlyArray<FieldError> =>
   finalizers.flatMap((entry, index) => {
     const finalizer = Json.string(entry) ?? ""
     const field = `metadata.finalizers[${index}]`
-    const bad = keyErrors(finalizer, field)
+    const bad = keyErrors(finalizer, "metadata.finalizers")
     if (bad.length > 0) return bad
-    return finalizer.includes("/") || standardFinalizers.has(finalizer)
+    return custom || finalizer.includes("/") || standardFinalizers.has(finalizer)
       ? []
       : [
           invalid(
@@ -151,7 +163,7 @@ export const metadata = (definition: ResourceDefinition, object: Json.JsonObject
       : nameErrors(name, definition.nameRule, "metadata.name")),
     ...labelErrors(Json.object(meta["labels"])),
     ...annotationErrors(Json.object(meta["annotations"])),
-    ...finalizerErrors(Json.array(meta["finalizers"])),
+    ...finalizerErrors(Json.array(meta["finalizers"]), definition.custom),
     ...ownerErrors(Json.array(meta["ownerReferences"]))
   ]
 }

@@ -38,6 +38,12 @@ describe("arguments", () => {
     })
   })
 
+  it("--kueue: Kueue runs only when it is asked for", () => {
+    expect(Arguments.parse(["serve"])).toMatchObject({ right: { options: { kueue: false } } })
+    expect(Arguments.parse(["serve", "--kueue"])).toMatchObject({ right: { options: { kueue: true } } })
+    expect(Arguments.help).toContain("--kueue")
+  })
+
   it("help and version win over everything", () => {
     expect(Arguments.parse(["--help"])).toMatchObject({ right: { _tag: "Help" } })
     expect(Arguments.parse(["serve", "--version"])).toMatchObject({ right: { _tag: "Version" } })

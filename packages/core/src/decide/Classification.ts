@@ -87,6 +87,22 @@ export interface Verdict {
 }
 
 type Pod = Evidence.PodRecord
+
+/**
+ * What is told of a pod alone is told once for each state of it: of the thousand pods of a job one changes at a time, and
+ * records never change.
+ */
+const once = <A>(read: (pod: Pod) => A): ((pod: Pod) => A) => {
+  const known = new WeakMap<Pod, { readonly value: A }>()
+  return (pod) => {
+    const found = known.get(pod)
+    if (found !== undefined) return found.value
+    const value = read(pod)
+    known.set(pod, { value })
+    return value
+  }
+}
+
 type Explained = { readonly cause: Cause; readonly evidence: ReadonlyArray<Fact> }
 
 const fact = (
@@ -129,7 +145,7 @@ const configReasons = new Set([
 ])
 
 /** Why a pod does not get going, if it says so. */
-const obstacle = (pod: Pod): Explained | undefined => {
+const obstacle = once((pod): Explained | undefined => {
   const { presence } = pod.evidence
   const scheduled = condition(pod.evidence.pod.status?.conditions, "PodScheduled")
   if (pod.nodeName === undefined && scheduled?.status === "False" && scheduled.reason === "Unschedulable") {
@@ -158,7 +174,7 @@ const obstacle = (pod: Pod): Explained | undefined => {
     }
   }
   return undefined
-}
+})
 
 /** Something that ended, or began to end, a pod. Lower ranks win among incidents of one second. */
 interface Incident extends Explained {
@@ -369,7 +385,22 @@ const epoch = (time: string | null | undefined): number | undefined => {
   return value === undefined || value <= 0 ? undefined : value
 }
 
+const ends = new WeakMap<
+  Pod,
+  { readonly sightings: ReadonlyArray<Evidence.NodeSighting> | undefined; readonly end: PodEnd }
+>()
+
+/** How a pod ended, which the pod and its Node tell. */
 const endOf = (evidence: Evidence.Evidence, pod: Pod): PodEnd => {
+  const sightings = pod.nodeName === undefined ? undefined : evidence.nodes[pod.nodeName]
+  const known = ends.get(pod)
+  if (known !== undefined && known.sightings === sightings) return known.end
+  const end = readEnd(evidence, pod)
+  ends.set(pod, { sightings, end })
+  return end
+}
+
+const readEnd = (evidence: Evidence.Evidence, pod: Pod): PodEnd => {
   const { evidence: own } = pod
   const endings = lastEndings(pod).filter(({ role }) => role !== "sidecar")
   const failing = endings
@@ -501,14 +532,22 @@ const stoppedCause = (message: string): Cause => {
   return { _tag: "Evicted", reason: message, ownLimit: false }
 }
 
+/** When a pod was created, epoch milliseconds. */
+const createdAt = once((pod) => Evidence.millis(pod.creationTimestamp) ?? 0)
+
 /** When a pod was stopped: asked to go, or ended. When it was found missing only where nothing else is known, since that is the observer's clock. */
-const stoppedAt = (pod: Pod): number => {
+const stoppedAt = once((pod): number => {
   const exits = isFinished(pod.phase)
     ? pod.evidence.endings.flatMap(({ terminated }) => epoch(terminated.finishedAt) ?? [])
     : []
   const times = [...exits, Evidence.millis(pod.evidence.deletionRequestedAt) ?? []].flat()
   return times.length > 0 ? Math.min(...times) : (pod.evidence.goneAt ?? Number.POSITIVE_INFINITY)
-}
+})
+
+const earliest = (pods: ReadonlyArray<Pod>): number =>
+  pods.reduce((first, pod) => Math.min(first, createdAt(pod)), Number.POSITIVE_INFINITY)
+const latestStop = (pods: ReadonlyArray<Pod>): number =>
+  pods.reduce((last, pod) => Math.max(last, stoppedAt(pod)), Number.NEGATIVE_INFINITY)
 
 // Conditions and creation times are whole seconds of different clocks
 const skew = 1000
@@ -523,10 +562,11 @@ const interruptions = (
   uid: string | undefined,
   pods: ReadonlyArray<Pod>
 ): ReadonlyArray<Interruption> => {
-  if (pods.length === 0) return []
-  const started = Math.min(...pods.map((pod) => Evidence.millis(pod.creationTimestamp) ?? 0))
-  const stopped = Math.max(...pods.map(stoppedAt))
-  return workloadsOf(evidence, uid).flatMap(({ workload, evictions, presence }) =>
+  const workloads = workloadsOf(evidence, uid)
+  if (pods.length === 0 || workloads.length === 0) return []
+  const started = earliest(pods)
+  const stopped = latestStop(pods)
+  return workloads.flatMap(({ workload, evictions, presence }) =>
     evictions.flatMap((it): ReadonlyArray<Interruption> => {
       const at = Evidence.millis(it.at)
       const [from, to] = at === undefined ? [it.after ?? Number.POSITIVE_INFINITY, it.noticedAt] : [at, at]
@@ -563,8 +603,9 @@ const workloadsOf = (evidence: Evidence.Evidence, uid: string | undefined): Read
 
 /** The events with which Kueue stopped these pods, when their Workload took its record with it. */
 const stopEvents = (evidence: Evidence.Evidence, uid: string, pods: ReadonlyArray<Pod>): Interruption | undefined => {
-  const started = Math.min(...pods.map((pod) => Evidence.millis(pod.creationTimestamp) ?? 0))
-  const stopped = Math.max(...pods.map(stoppedAt))
+  if (evidence.events.length === 0) return undefined
+  const started = earliest(pods)
+  const stopped = latestStop(pods)
   const event = evidence.events.find(
     (it) =>
       it.kind === "TrainJob" &&
@@ -590,12 +631,17 @@ const stopEvents = (evidence: Evidence.Evidence, uid: string, pods: ReadonlyArra
   }
 }
 
+/** A rank; a pod without an index is one of its own. */
+const rankKey = once((pod) => {
+  const index = pod.labels[Batch.completionIndexLabel]
+  return index === undefined ? pod.uid : `${pod.labels[Batch.jobNameLabel] ?? ""}/${index}`
+})
+
 /** The newest pod of each rank that something happened to, else its newest pod. */
 const endsByRank = (evidence: Evidence.Evidence, pods: ReadonlyArray<Pod>): ReadonlyArray<PodEnd> => {
   const ranks = new Map<string, PodEnd>()
   for (const pod of pods) {
-    const index = pod.labels[Batch.completionIndexLabel]
-    const key = index === undefined ? pod.uid : `${pod.labels[Batch.jobNameLabel] ?? ""}/${index}`
+    const key = rankKey(pod)
     const end = endOf(evidence, pod)
     if (end._tag !== "None" || !ranks.has(key)) ranks.set(key, end)
   }
@@ -712,9 +758,7 @@ const select = (evidence: Evidence.Evidence, trainJob: Evidence.TrainJobEvidence
   if (end !== undefined) {
     // What was started after the end is another incarnation: the result is not about it
     for (const execution of all.all.toReversed()) {
-      const incarnation = execution.incarnations.findLast(({ pods }) =>
-        pods.some((pod) => (Evidence.millis(pod.creationTimestamp) ?? 0) <= end)
-      )
+      const incarnation = execution.incarnations.findLast(({ pods }) => pods.some((pod) => createdAt(pod) <= end))
       if (incarnation !== undefined) return { trainJob, all, execution, incarnation }
     }
   }
@@ -734,8 +778,9 @@ const unheld = ({ trainJob, incarnation }: Subject): ReadonlyArray<Pod> => {
     if (status !== "True" || from === undefined) return []
     return [{ from, to: Evidence.millis(suspensions[index + 1]?.lastTransitionTime) ?? Number.POSITIVE_INFINITY }]
   })
+  if (holds.length === 0) return pods
   return pods.filter((pod) => {
-    const created = Evidence.millis(pod.creationTimestamp) ?? 0
+    const created = createdAt(pod)
     const stopped = Evidence.millis(pod.evidence.deletionRequestedAt) ?? pod.evidence.goneAt
     return (
       stopped === undefined ||
@@ -744,11 +789,13 @@ const unheld = ({ trainJob, incarnation }: Subject): ReadonlyArray<Pod> => {
   })
 }
 
-const isStarted = (pod: Pod): boolean =>
-  pod.phase === "Running" ||
-  Evidence.containersOf(pod.evidence.pod).some(
-    ({ role, status }) => role === "main" && status?.state?.running !== undefined && status.state.running !== null
-  )
+const isStarted = once(
+  (pod) =>
+    pod.phase === "Running" ||
+    Evidence.containersOf(pod.evidence.pod).some(
+      ({ role, status }) => role === "main" && status?.state?.running !== undefined && status.state.running !== null
+    )
+)
 
 type Located = { readonly state: State } & { readonly [K in keyof Explained]: Explained[K] | undefined }
 
@@ -834,8 +881,9 @@ const suspendedState = (evidence: Evidence.Evidence, subject: Subject, alive: bo
   )
 }
 
-const rankOf = (pod: Pod): string =>
-  `${pod.labels[Batch.jobNameLabel] ?? ""}/${pod.labels[Batch.completionIndexLabel] ?? pod.uid}`
+/** It left or is leaving without having succeeded. */
+const isLeaving = (pod: Pod): boolean =>
+  pod.phase !== "Succeeded" && (pod.gone || pod.phase === "Failed" || pod.evidence.deletionRequestedAt !== undefined)
 
 /** Whether the execution is on its way to an end that the TrainJob does not tell yet. */
 const isEnding = (evidence: Evidence.Evidence, subject: Subject): boolean => {
@@ -857,12 +905,9 @@ const isEnding = (evidence: Evidence.Evidence, subject: Subject): boolean => {
   if (pods.every((pod) => pod.gone || isFinished(pod.phase))) return true
   // A Job that replaces pods goes on after it lost one
   if (jobs.some(({ job }) => (job.spec?.backoffLimit ?? 0) > 0)) return false
-  const newest = new Map(pods.map((pod) => [rankOf(pod), pod] as const))
-  return [...newest.values()].some(
-    (pod) =>
-      pod.phase !== "Succeeded" &&
-      (pod.gone || pod.phase === "Failed" || pod.evidence.deletionRequestedAt !== undefined)
-  )
+  if (!pods.some(isLeaving)) return false
+  const newest = new Map(pods.map((pod) => [rankKey(pod), pod] as const))
+  return [...newest.values()].some(isLeaving)
 }
 
 const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => {
@@ -893,8 +938,8 @@ const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => 
       ? located("Stopping")
       : located("Stopping", causeOfEnd(evidence, subject))
   }
-  const blocked = started.map(obstacle).find((it) => it !== undefined)
-  return located(started.some(isStarted) ? "Running" : "Pending", blocked)
+  const blocked = started.find((pod) => obstacle(pod) !== undefined)
+  return located(started.some(isStarted) ? "Running" : "Pending", blocked === undefined ? undefined : obstacle(blocked))
 }
 
 /** Classifies one TrainJob of the name: the one with that uid, else the present one, else the last one. Total. */

@@ -216,11 +216,68 @@ export const empty = (namespace: string, name: string): Evidence => ({
   droppedPods: 0
 })
 
+// Decimal digits from `at` on; negative when there is another character among them
+const digits = (text: string, at: number, count: number): number => {
+  let value = 0
+  for (let index = at; index < at + count; index++) {
+    const digit = text.charCodeAt(index) - 48
+    if (!(digit >= 0 && digit <= 9)) return -1
+    value = value * 10 + digit
+  }
+  return value
+}
+
+/**
+ * The times that an API server writes, `2026-11-29T17:04:10Z` and with a fraction: nearly all there are, and read on every
+ * event. Undefined says nothing.
+ */
+const plainMillis = (time: string): number | undefined => {
+  const { length } = time
+  if (
+    length < 20 ||
+    time.charCodeAt(4) !== 45 ||
+    time.charCodeAt(7) !== 45 ||
+    time.charCodeAt(10) !== 84 ||
+    time.charCodeAt(13) !== 58 ||
+    time.charCodeAt(16) !== 58 ||
+    time.charCodeAt(length - 1) !== 90
+  ) {
+    return undefined
+  }
+  const year = digits(time, 0, 4)
+  const month = digits(time, 5, 2)
+  const day = digits(time, 8, 2)
+  const hour = digits(time, 11, 2)
+  const minute = digits(time, 14, 2)
+  const second = digits(time, 17, 2)
+  // What the rest of the calendar is, is left to the library
+  if (year < 1970 || month < 1 || month > 12 || day < 1 || day > (month === 2 ? 28 : 30)) return undefined
+  if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59) return undefined
+  let fraction = 0
+  if (length > 20) {
+    const places = length - 21
+    if (time.charCodeAt(19) !== 46 || places < 1 || digits(time, 20, places) < 0) return undefined
+    const used = Math.min(places, 3)
+    fraction = digits(time, 20, used) * 10 ** (3 - used)
+  }
+  // Days of the civil calendar, with years that begin in March
+  const shifted = month > 2 ? year : year - 1
+  const dayOfYear = Math.floor((153 * (month > 2 ? month - 3 : month + 9) + 2) / 5) + day - 1
+  const days =
+    365 * shifted +
+    Math.floor(shifted / 4) -
+    Math.floor(shifted / 100) +
+    Math.floor(shifted / 400) +
+    dayOfYear -
+    719_468
+  return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + fraction
+}
+
 /** RFC 3339 as epoch milliseconds; undefined when absent or not a time. */
 export const millis = (time: string | null | undefined): number | undefined =>
   time === null || time === undefined
     ? undefined
-    : Option.getOrUndefined(Option.map(DateTime.make(time), DateTime.toEpochMillis))
+    : (plainMillis(time) ?? Option.getOrUndefined(Option.map(DateTime.make(time), DateTime.toEpochMillis)))
 
 /** Whether a termination record is the kubelet's own knowledge, not a placeholder for a container it could not find. */
 export const isReal = (terminated: Core.Terminated): boolean => terminated.reason !== "ContainerStatusUnknown"
@@ -276,8 +333,14 @@ const pick = (
 }
 
 /** Drops absent fields, so that what is kept equals what comes back from JSON. */
-const compact = <A extends object>(value: A): A =>
-  Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined && field !== null)) as A
+const compact = <A extends object>(value: A): A => {
+  const result: Partial<A> = {}
+  for (const key in value) {
+    const field = value[key]
+    if (field !== undefined && field !== null) result[key] = field
+  }
+  return result as A
+}
 
 const metaOf = (meta: ObjectMeta): ObjectMeta =>
   compact({
@@ -899,6 +962,16 @@ export const trainJob = (evidence: Evidence, uid?: string): TrainJobEvidence | u
   }, undefined)
 }
 
+// Evidence of a pod never changes, it is replaced: a record is made once for each state of a pod
+const records = new WeakMap<PodEvidence, PodRecord>()
+const recordOf = (namespace: string, it: PodEvidence): PodRecord => {
+  const known = records.get(it)
+  if (known !== undefined && known.namespace === namespace) return known
+  const made: PodRecord = { ...Execution.podRecord(it.pod, it.presence !== "present"), namespace, evidence: it }
+  records.set(it, made)
+  return made
+}
+
 /** The facts about one TrainJob of the name, or about the name as a whole when no TrainJob was seen. */
 export const facts = (evidence: Evidence, uid?: string): Execution.Facts<PodRecord> => {
   const known = trainJob(evidence, uid)
@@ -926,11 +999,7 @@ export const facts = (evidence: Evidence, uid?: string): Execution.Facts<PodReco
         ? [Execution.jobRecord(job)]
         : startTimes.map((startTime) => ({ ...Execution.jobRecord(job), startTime }))
     ),
-    pods: Object.values(evidence.pods).map((it) => ({
-      ...Execution.podRecord(it.pod, it.presence !== "present"),
-      namespace: evidence.namespace,
-      evidence: it
-    }))
+    pods: Object.values(evidence.pods).map((it) => recordOf(evidence.namespace, it))
   }
 }
 
@@ -1013,7 +1082,9 @@ export const gaps = (
  * never touched, nor is a pod that still exists.
  */
 export const bound = (evidence: Evidence, limits: Limits = defaultLimits): Evidence => {
-  if (Object.keys(evidence.pods).length <= limits.earlierPods) return evidence
+  let gone = 0
+  for (const uid in evidence.pods) if (evidence.pods[uid]?.presence !== "present") gone++
+  if (gone <= limits.earlierPods) return evidence
   const uids = Object.keys(evidence.trainJobs)
   const needed = new Set(
     (uids.length === 0 ? [undefined] : uids).flatMap(

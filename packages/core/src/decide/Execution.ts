@@ -175,27 +175,87 @@ export const isActive = (pod: PodRecord): boolean =>
   !pod.gone && !hasFinished(pod) && pod.deletionTimestamp === undefined
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
-const created = (pod: PodRecord): string => pod.creationTimestamp ?? ""
 const label = (pod: PodRecord, key: string): string => pod.labels[key] ?? ""
+const keyOf = (...parts: ReadonlyArray<string>): string => parts.join("\u0000")
 
-const byCreation = (a: PodRecord, b: PodRecord): number =>
-  compare(created(a), created(b)) || Number(isActive(a)) - Number(isActive(b)) || compare(a.uid, b.uid)
+/** What grouping and sorting read of one pod. */
+interface Member<P extends PodRecord = PodRecord> {
+  readonly pod: P
+  readonly uid: string
+  readonly created: string
+  readonly active: boolean
+  readonly number: number | undefined
+  readonly jobSetUid: string
+  readonly restartAttempt: string
+  readonly jobUid: string
+  readonly jobName: string
+  readonly replicatedJob: string
+  readonly jobIndex: string
+  readonly setKey: string
+  readonly runKey: string
+}
 
-const groupBy = <A>(items: ReadonlyArray<A>, key: (item: A) => string): Map<string, Array<A>> => {
-  const groups = new Map<string, Array<A>>()
+const makeMember = <P extends PodRecord>(pod: P): Member<P> => {
+  const jobSetUid = label(pod, JobSet.jobSetUidLabel)
+  const restartAttempt = label(pod, JobSet.restartAttemptLabel)
+  const jobUid = pod.ownerUid ?? label(pod, Batch.controllerUidLabel)
+  const jobName = label(pod, Batch.jobNameLabel)
+  const replicatedJob = label(pod, JobSet.replicatedJobLabel)
+  const jobIndex = label(pod, JobSet.jobIndexLabel)
+  return {
+    pod,
+    uid: pod.uid,
+    created: pod.creationTimestamp ?? "",
+    active: isActive(pod),
+    number: admissionOf(pod.annotations),
+    jobSetUid,
+    restartAttempt,
+    jobUid,
+    jobName,
+    replicatedJob,
+    jobIndex,
+    setKey: keyOf(jobSetUid, restartAttempt),
+    runKey: keyOf(jobUid, jobName, replicatedJob, jobIndex)
+  }
+}
+
+// Of a thousand pods one changes at a time: what is read of the others is read once. Records never change
+const membersByPod = new WeakMap<PodRecord, Member>()
+const memberOf = <P extends PodRecord>(pod: P): Member<P> => {
+  const known = membersByPod.get(pod)
+  // Kept under the very record that it holds
+  if (known !== undefined) return known as Member<P>
+  const made = makeMember(pod)
+  membersByPod.set(pod, made)
+  return made
+}
+
+const byCreation = (a: Member, b: Member): number =>
+  compare(a.created, b.created) || Number(a.active) - Number(b.active) || compare(a.uid, b.uid)
+
+const sorted = <P extends PodRecord>(groups: ReadonlyArray<ReadonlyArray<Member<P>>>): ReadonlyArray<Member<P>> => {
+  const [only] = groups
+  // The parts are sorted already
+  return groups.length === 1 && only !== undefined ? only : groups.flat().sort(byCreation)
+}
+
+const podsOf = <P extends PodRecord>(members: ReadonlyArray<Member<P>>): ReadonlyArray<P> =>
+  members.map(({ pod }) => pod)
+
+const groupBy = <A, K>(items: ReadonlyArray<A>, key: (item: A) => K): Map<K, Array<A>> => {
+  const groups = new Map<K, Array<A>>()
   for (const item of items) {
-    const group = groups.get(key(item))
-    if (group === undefined) groups.set(key(item), [item])
+    const at = key(item)
+    const group = groups.get(at)
+    if (group === undefined) groups.set(at, [item])
     else group.push(item)
   }
   return groups
 }
 
-const keyOf = (...parts: ReadonlyArray<string>): string => parts.join("\u0000")
-
 /** Newest creation time of some pods, the only order that holds between JobSets. */
-const newestCreation = (pods: ReadonlyArray<PodRecord>): string =>
-  pods.reduce((newest, pod) => (created(pod) > newest ? created(pod) : newest), "")
+const newestCreation = (members: ReadonlyArray<Member>): string =>
+  members.reduce((newest, { created }) => (created > newest ? created : newest), "")
 
 const startTimesByJob = (jobs: ReadonlyArray<JobRecord>): ReadonlyMap<string, ReadonlyArray<string>> =>
   new Map(
@@ -210,107 +270,122 @@ const startTimesByJob = (jobs: ReadonlyArray<JobRecord>): ReadonlyMap<string, Re
  * deletes its active pods before it can be resumed. That also keeps a skew between the clocks of the controller (start
  * time) and the API server (creation time) from tearing one start apart.
  */
-const startOf = (pod: PodRecord, starts: ReadonlyArray<string>): string | undefined =>
-  isActive(pod) ? starts.at(-1) : starts.findLast((start) => start <= created(pod))
+const startOf = ({ active, created }: Member, starts: ReadonlyArray<string>): string | undefined =>
+  active ? starts.at(-1) : starts.findLast((start) => start <= created)
 
-const runKey = (run: JobRun): string => keyOf(run.jobUid, run.jobName, run.replicatedJob, run.jobIndex)
+/** A run and what it was made of. */
+interface Started<P extends PodRecord> {
+  readonly run: JobRun<P>
+  readonly members: ReadonlyArray<Member<P>>
+  readonly key: string
+}
 
 const runsOf = <P extends PodRecord>(
-  pods: ReadonlyArray<P>,
+  members: ReadonlyArray<Member<P>>,
   starts: ReadonlyMap<string, ReadonlyArray<string>>
-): ReadonlyArray<JobRun<P>> => {
-  const jobUid = (pod: P): string => pod.ownerUid ?? label(pod, Batch.controllerUidLabel)
-  const startTime = (pod: P): string | undefined => startOf(pod, starts.get(jobUid(pod)) ?? [])
-  return [
-    ...groupBy(pods, (pod) =>
-      keyOf(
-        jobUid(pod),
-        label(pod, Batch.jobNameLabel),
-        label(pod, JobSet.replicatedJobLabel),
-        label(pod, JobSet.jobIndexLabel),
-        startTime(pod) ?? ""
-      )
-    ).values()
-  ]
-    .flatMap((group) => {
-      const [first] = group
-      return first === undefined
-        ? []
-        : [
+): ReadonlyArray<Started<P>> =>
+  [...groupBy(members, ({ runKey }) => runKey).values()]
+    .flatMap((job) => {
+      const [sample] = job
+      const times = starts.get(sample?.jobUid ?? "") ?? []
+      return [...groupBy(job, (member) => startOf(member, times))].flatMap(
+        ([startTime, group]): ReadonlyArray<Started<P>> => {
+          const [first] = group
+          if (first === undefined) return []
+          const { jobUid, jobName, replicatedJob, jobIndex, runKey } = first
+          const ordered = group.toSorted(byCreation)
+          return [
             {
-              jobUid: jobUid(first),
-              jobName: label(first, Batch.jobNameLabel),
-              replicatedJob: label(first, JobSet.replicatedJobLabel),
-              jobIndex: label(first, JobSet.jobIndexLabel),
-              startTime: startTime(first),
-              pods: group.toSorted(byCreation)
+              run: { jobUid, jobName, replicatedJob, jobIndex, startTime, pods: podsOf(ordered) },
+              members: ordered,
+              key: runKey
             }
           ]
+        }
+      )
     })
     .toSorted(
       (a, b) =>
-        compare(newestCreation(a.pods), newestCreation(b.pods)) ||
-        compare(a.startTime ?? "", b.startTime ?? "") ||
-        compare(runKey(a), runKey(b))
+        compare(a.members.at(-1)?.created ?? "", b.members.at(-1)?.created ?? "") ||
+        compare(a.run.startTime ?? "", b.run.startTime ?? "") ||
+        compare(a.key, b.key)
     )
+
+/** An incarnation and what it was made of. */
+interface Grouped<P extends PodRecord> {
+  readonly incarnation: Incarnation<P>
+  readonly members: ReadonlyArray<Member<P>>
 }
 
 const incarnationsOf = <P extends PodRecord>(
-  pods: ReadonlyArray<P>,
+  members: ReadonlyArray<Member<P>>,
   starts: ReadonlyMap<string, ReadonlyArray<string>>
-): ReadonlyArray<Incarnation<P>> => {
-  const jobSets = groupBy(pods, (pod) => label(pod, JobSet.jobSetUidLabel))
-  // Of two JobSets the later is the one with the newest pod; the one that still runs something where seconds do not tell
-  const age = (uid: string): string => {
-    const members = jobSets.get(uid) ?? []
-    return `${newestCreation(members)}${members.some(isActive) ? "1" : "0"}`
-  }
-  const sets = groupBy(pods, (pod) => keyOf(label(pod, JobSet.jobSetUidLabel), label(pod, JobSet.restartAttemptLabel)))
-  return [...sets.values()]
-    .flatMap((members) => {
-      const [sample] = members
-      if (sample === undefined) return []
-      // The set's Jobs start one after another, so its starts are lined up by number, not by time: the first start of
-      // each Job is the set's first
-      const ordinals = new Map<string, number>()
-      const runs = runsOf(members, starts).map((run) => {
-        const ordinal = ordinals.get(run.jobName) ?? 0
-        ordinals.set(run.jobName, ordinal + 1)
-        return { ordinal, run }
-      })
-      return [...groupBy(runs, ({ ordinal }) => String(ordinal)).values()].map((group): Incarnation<P> => ({
-        jobSetUid: label(sample, JobSet.jobSetUidLabel),
-        restartAttempt: label(sample, JobSet.restartAttemptLabel),
-        ordinal: group[0]?.ordinal ?? 0,
-        runs: group.map(({ run }) => run),
-        pods: group.flatMap(({ run }) => run.pods).toSorted(byCreation)
-      }))
+): ReadonlyArray<Grouped<P>> => {
+  const sets = [...groupBy(members, ({ setKey }) => setKey).values()].flatMap((group) => {
+    const [sample] = group
+    if (sample === undefined) return []
+    // The set's Jobs start one after another, so its starts are lined up by number, not by time: the first start of
+    // each Job is the set's first
+    const ordinals = new Map<string, number>()
+    const runs = runsOf(group, starts).map((started) => {
+      const ordinal = ordinals.get(started.run.jobName) ?? 0
+      ordinals.set(started.run.jobName, ordinal + 1)
+      return { ordinal, started }
     })
-    .toSorted(
-      (a, b) =>
-        compare(age(a.jobSetUid), age(b.jobSetUid)) ||
-        compare(a.jobSetUid, b.jobSetUid) ||
-        Number(a.restartAttempt) - Number(b.restartAttempt) ||
-        a.ordinal - b.ordinal
-    )
+    return [...groupBy(runs, ({ ordinal }) => ordinal)].map(([ordinal, same]): Grouped<P> => {
+      const all = sorted(same.map(({ started }) => started.members))
+      return {
+        incarnation: {
+          jobSetUid: sample.jobSetUid,
+          restartAttempt: sample.restartAttempt,
+          ordinal,
+          runs: same.map(({ started }) => started.run),
+          pods: podsOf(all)
+        },
+        members: all
+      }
+    })
+  })
+  if (sets.length <= 1) return sets
+  const jobSets = groupBy(members, ({ jobSetUid }) => jobSetUid)
+  // Of two JobSets the later is the one with the newest pod; the one that still runs something where seconds do not tell
+  const ages = new Map(
+    [...jobSets].map(([uid, own]) => [uid, `${newestCreation(own)}${own.some(({ active }) => active) ? "1" : "0"}`])
+  )
+  const age = (uid: string): string => ages.get(uid) ?? ""
+  return sets.toSorted(
+    ({ incarnation: a }, { incarnation: b }) =>
+      compare(age(a.jobSetUid), age(b.jobSetUid)) ||
+      compare(a.jobSetUid, b.jobSetUid) ||
+      Number(a.restartAttempt) - Number(b.restartAttempt) ||
+      a.ordinal - b.ordinal
+  )
 }
 
-type Draft<P extends PodRecord> = Omit<Execution<P>, "over">
+interface Draft<P extends PodRecord> {
+  readonly execution: Omit<Execution<P>, "over">
+  readonly members: ReadonlyArray<Member<P>>
+}
 
 const draft = <P extends PodRecord>(
   number: number | undefined,
-  incarnations: ReadonlyArray<Incarnation<P>>
+  grouped: ReadonlyArray<Grouped<P>>
 ): ReadonlyArray<Draft<P>> => {
+  const incarnations = grouped.map(({ incarnation }) => incarnation)
   const newest = incarnations.at(-1)
   if (newest === undefined) return []
+  const members = sorted(grouped.map((it) => it.members))
   return [
     {
-      number,
-      identity: number === undefined ? "inferred" : "injected",
-      incarnations,
-      newest,
-      repeated: incarnations.length > 1,
-      pods: incarnations.flatMap(({ pods }) => pods).toSorted(byCreation)
+      execution: {
+        number,
+        identity: number === undefined ? "inferred" : "injected",
+        incarnations,
+        newest,
+        repeated: incarnations.length > 1,
+        pods: podsOf(members)
+      },
+      members
     }
   ]
 }
@@ -318,14 +393,13 @@ const draft = <P extends PodRecord>(
 const belongs = (
   trainJob: TrainJobRecord,
   owners: ReadonlyMap<string, string | undefined>,
-  pod: PodRecord
+  { jobSetUid, created }: Member
 ): boolean => {
   if (trainJob.uid === undefined) return true
-  const jobSetUid = label(pod, JobSet.jobSetUidLabel)
   if (owners.has(jobSetUid)) return owners.get(jobSetUid) === trainJob.uid
   // Its JobSet is gone unseen. A TrainJob of that name that existed before ours may have left pods behind, never started
   // them later
-  return trainJob.creationTimestamp === undefined || created(pod) >= trainJob.creationTimestamp
+  return trainJob.creationTimestamp === undefined || created >= trainJob.creationTimestamp
 }
 
 /** Sorts pods into executions. Pods of other names and namespaces are ignored; the order of the input does not matter. */
@@ -333,38 +407,38 @@ export const executions = <P extends PodRecord>(facts: Facts<P>): Executions<P> 
   const { trainJob } = facts
   const owners = new Map(facts.jobSets.map((jobSet) => [jobSet.uid, jobSet.ownerUid]))
   const starts = startTimesByJob(facts.jobs)
-  const ours: Array<P> = []
-  const strays: Array<P> = []
+  const numbered: Array<Member<P>> = []
+  const unnumbered: Array<Member<P>> = []
+  const strays: Array<Member<P>> = []
   for (const pod of facts.pods) {
     if (pod.namespace !== trainJob.namespace || label(pod, JobSet.jobSetNameLabel) !== trainJob.name) continue
-    if (belongs(trainJob, owners, pod)) ours.push(pod)
-    else strays.push(pod)
+    const member = memberOf(pod)
+    if (!belongs(trainJob, owners, member)) strays.push(member)
+    else if (member.number === undefined) unnumbered.push(member)
+    else numbered.push(member)
   }
 
-  const numbered = groupBy(
-    ours.filter((pod) => admissionOf(pod.annotations) !== undefined),
-    (pod) => String(admissionOf(pod.annotations))
-  )
-  const injected = [...numbered]
-    .toSorted(([a], [b]) => Number(a) - Number(b))
-    .flatMap(([number, pods]) => draft(Number(number), incarnationsOf(pods, starts)))
-  const inferred = incarnationsOf(
-    ours.filter((pod) => admissionOf(pod.annotations) === undefined),
-    starts
-  ).flatMap((incarnation) => draft(undefined, [incarnation]))
+  const injected = [...groupBy(numbered, ({ number }) => number)]
+    .toSorted(([a], [b]) => (a ?? 0) - (b ?? 0))
+    .flatMap(([number, members]) => draft(number, incarnationsOf(members, starts)))
+  const inferred = incarnationsOf(unnumbered, starts).flatMap((grouped) => draft(undefined, [grouped]))
   // Numbers order the injected ones whatever the clocks say; the others go before or after them as a whole
-  const newestNumbered = newestCreation(injected.at(-1)?.pods ?? [])
-  const isLater = (execution: Draft<P>): boolean => newestCreation(execution.pods) > newestNumbered
+  const newestNumbered = newestCreation(injected.at(-1)?.members ?? [])
+  const isLater = ({ members }: Draft<P>): boolean => newestCreation(members) > newestNumbered
   const ordered = [...inferred.filter((it) => !isLater(it)), ...injected, ...inferred.filter(isLater)]
 
   const stops = trainJob.gone || trainJob.finished || trainJob.suspend
-  const all = ordered.map((execution, index): Execution<P> => {
-    const alive = execution.pods.filter((pod) => !pod.gone && !hasFinished(pod))
-    return {
-      ...execution,
-      over: index < ordered.length - 1 || alive.length === 0 || (stops && !alive.some(isActive))
-    }
-  })
+  const all = ordered.map(({ execution, members }, index): Execution<P> => ({
+    ...execution,
+    over:
+      index < ordered.length - 1 ||
+      !members.some(({ active, pod }) => (stops ? active : !pod.gone && !hasFinished(pod)))
+  }))
   const last = all.at(-1)
-  return { all, current: last?.over === false ? last : undefined, last, strays: strays.toSorted(byCreation) }
+  return {
+    all,
+    current: last?.over === false ? last : undefined,
+    last,
+    strays: podsOf(strays.toSorted(byCreation))
+  }
 }

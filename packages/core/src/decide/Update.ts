@@ -53,5 +53,18 @@ export const make = (evidence: Evidence.Evidence, uid?: string): Update => {
   }
 }
 
+const isSame = (a: unknown, b: unknown): boolean => {
+  if (a === b) return true
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false
+  if (Array.isArray(a)) {
+    return Array.isArray(b) && a.length === b.length && a.every((item, index) => isSame(item, b[index]))
+  }
+  const left = a as Readonly<Record<string, unknown>>
+  const right = b as Readonly<Record<string, unknown>>
+  for (const key in left) if (!isSame(left[key], right[key])) return false
+  for (const key in right) if (left[key] === undefined && right[key] !== undefined) return false
+  return true
+}
+
 /** Whether two updates tell the same. */
-export const equals: (a: Update, b: Update) => boolean = Schema.equivalence(Update)
+export const equals = (a: Update, b: Update): boolean => isSame(a, b)

@@ -134,17 +134,24 @@ const labelValue = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?$/
 const qualifiedName = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?$/
 const subdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 
+const subdomainText =
+  "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+const nameText =
+  "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+const valueText =
+  "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+
 const keyProblem = (key: string): string | undefined => {
   const slash = key.indexOf("/")
   const prefix = slash < 0 ? undefined : key.slice(0, slash)
   const name = slash < 0 ? key : key.slice(slash + 1)
   if (prefix !== undefined && (prefix.length > 253 || !subdomain.test(prefix))) {
-    return `key: Invalid value: "${key}": prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'`
+    return `<nil>: Invalid value: "${key}": prefix part ${subdomainText}`
   }
-  if (name.length === 0) return `key: Invalid value: "${key}": name part must be non-empty`
-  if (name.length > 63) return `key: Invalid value: "${key}": name part must be no more than 63 bytes`
+  if (name.length === 0) return `<nil>: Invalid value: "${key}": name part must be non-empty`
+  if (name.length > 63) return `<nil>: Invalid value: "${key}": name part must be no more than 63 bytes`
   if (!qualifiedName.test(name)) {
-    return `key: Invalid value: "${key}": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character`
+    return `<nil>: Invalid value: "${key}": name part ${nameText}`
   }
   return undefined
 }
@@ -152,7 +159,7 @@ const keyProblem = (key: string): string | undefined => {
 const valueProblem = (key: string, value: string): string | undefined => {
   if (value.length > 63) return `values[0][${key}]: Invalid value: "${value}": must be no more than 63 bytes`
   if (!labelValue.test(value)) {
-    return `values[0][${key}]: Invalid value: "${value}": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character`
+    return `values[0][${key}]: Invalid value: "${value}": ${valueText}`
   }
   return undefined
 }
@@ -172,6 +179,10 @@ export const parseLabels = (text: string): Either.Either<LabelSelector, string> 
   const requirements: Array<LabelRequirement> = []
   if (peek().kind === "end") return Either.right([])
   for (;;) {
+    const start = peek()
+    if (start.kind !== "identifier" && start.text !== "!") {
+      return Either.left(`found '${start.text}', expected: !, identifier, or 'end of string'`)
+    }
     const negated = peek().kind === "symbol" && peek().text === "!"
     if (negated) next()
     const keyToken = next()
@@ -235,7 +246,10 @@ export const parseLabels = (text: string): Either.Either<LabelSelector, string> 
     if (separator.text !== ",") {
       return Either.left(`found '${separator.text}', expected: ',' or 'end of string'`)
     }
-    if (peek().kind === "end") return unable("found '', expected: identifier after ','")
+    const following = peek()
+    if (following.kind !== "identifier" && following.text !== "!") {
+      return Either.left(`found '${following.text}', expected: identifier after ','`)
+    }
   }
 }
 
@@ -260,6 +274,7 @@ export const parseFields = (text: string): Either.Either<FieldSelector, string> 
     const match = /^([^=!\\]*)(!=|==|=)([\s\S]*)$/.exec(raw)
     if (match === null) return Either.left(`invalid selector: '${text}'; can't understand '${raw}'`)
     const [, field, operator, value] = match
+    if (/^(?:[^\\=]|\\.)*=/.test(value ?? "")) return Either.left("invalid field selector: unescaped character in value: 61")
     requirements.push({
       field: field ?? "",
       operator: operator === "!=" ? "!=" : "=",

@@ -180,6 +180,8 @@ export const normalise = (observations: ReadonlyArray<Observation>, run: Run): R
       // The authorizer's order is that of its cache
       else if (key === "resourceRules" || key === "nonResourceRules") result[key] = sortedByText(walk(entry))
       else if (key === "message" && typeof entry === "string") result[key] = message(entry)
+      // Lines at one moment are told apart by a nanosecond
+      else if (key === "text" && typeof entry === "string") result[key] = entry.replaceAll(/(\.\d{6})\d{3}Z/g, "$1Z")
       else result[key] = walk(entry)
     }
     return result

@@ -13,6 +13,8 @@ export interface Serve {
   /** Where the kubeconfig goes; absent: a folder of its own, removed at the end. */
   readonly kubeconfig: string | undefined
   readonly nodes: number
+  /** Whether Kueue runs. */
+  readonly kueue: boolean
   readonly transport:
     | { readonly _tag: "Http" }
     | { readonly _tag: "SelfSigned" }
@@ -32,7 +34,7 @@ export type Command =
   | { readonly _tag: "Version" }
 
 /** The help text. */
-export const help = `Serves an in-memory Kubernetes cluster with Kubeflow Trainer, JobSet, Kueue's types, and nodes that run pods.
+export const help = `Serves an in-memory Kubernetes cluster with Kubeflow Trainer, JobSet, Kueue, and nodes that run pods.
 
 Usage: dispatch-kubeflow-testkit serve [options]
 
@@ -41,6 +43,7 @@ Usage: dispatch-kubeflow-testkit serve [options]
   --kubeconfig FILE  write the kubeconfig there, mode 0600 (default: a temporary file); a file of another cluster is
                      never overwritten
   --nodes N          nodes at the start (default 3)
+  --kueue            Kueue's controllers and webhooks run (default: only its types are served)
   --tls-cert FILE    certificate and key in PEM (default: a certificate made for this run)
   --tls-key FILE
   --http             plain HTTP; kubectl sends no token over it, so that whoever sends none is the admin
@@ -82,6 +85,7 @@ export const parse = (argv: ReadonlyArray<string>): Either.Either<Command, strin
             host: { type: "string", default: "127.0.0.1" },
             kubeconfig: { type: "string" },
             nodes: { type: "string", default: "3" },
+            kueue: { type: "boolean", default: false },
             "tls-cert": { type: "string" },
             "tls-key": { type: "string" },
             http: { type: "boolean", default: false },
@@ -117,6 +121,7 @@ export const parse = (argv: ReadonlyArray<string>): Either.Either<Command, strin
         port: yield* whole("port", values.port, 0, 65_535),
         kubeconfig: values.kubeconfig,
         nodes: yield* whole("nodes", values.nodes, 0, 1000),
+        kueue: values.kueue,
         transport: values.http
           ? { _tag: "Http" }
           : cert !== undefined && key !== undefined

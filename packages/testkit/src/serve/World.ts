@@ -44,10 +44,15 @@ const installation: ReadonlyArray<Fixtures.Body> = [
 
 /**
  * A cluster with Trainer's public ConfigMap, the runtimes that Trainer ships, a conforming one (`torch-conforming`) and the
- * users' roles. A node that has not reported for `monitorGrace` milliseconds is found lost.
+ * users' roles. A node that has not reported for `monitorGrace` milliseconds is found lost. With
+ * `kueue`, Kueue runs too.
  */
-export const layer = (monitorGrace: number): Layer.Layer<Cluster.Cluster | TestCluster.TestCluster> =>
+export const layer = (
+  monitorGrace: number,
+  options: { readonly kueue?: boolean } = {}
+): Layer.Layer<Cluster.Cluster | TestCluster.TestCluster> =>
   TestCluster.layer({
+    kueue: options.kueue === true,
     objects: [...installation, ...Fixtures.shippedRuntimes, Fixtures.torchConforming(), ...Users.objects],
     programs: Signals.programOf,
     monitorGracePeriod: monitorGrace,

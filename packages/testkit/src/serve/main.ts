@@ -119,7 +119,7 @@ const serve = (options: Arguments.Serve) =>
       )
     }
     return yield* Effect.never
-  }).pipe(Effect.scoped, Effect.provide(World.layer(options.monitorGrace)))
+  }).pipe(Effect.scoped, Effect.provide(World.layer(options.monitorGrace, { kueue: options.kueue })))
 
 // The same depth in the sources and in the published package
 const ownVersion = Effect.flatMap(FileSystem.FileSystem, (files) =>

@@ -136,6 +136,13 @@ const typeRefusal = (trainJob: Objects.TrainJob): Refusal | undefined => {
     code: 400,
     message: `json: cannot unmarshal ${what} into Go struct field Trainer.${field} of type ${type}`
   })
+  const suspend: unknown = trainJob.spec.suspend
+  if (suspend !== undefined && suspend !== null && typeof suspend !== "boolean") {
+    return {
+      code: 400,
+      message: `json: cannot unmarshal ${typeof suspend === "object" ? "object" : typeof suspend} into Go struct field TrainJobSpec.spec.suspend of type bool`
+    }
+  }
   for (const field of ["numNodes", "numProcPerNode"] as const) {
     const value: unknown = trainJob.spec.trainer?.[field]
     if (value !== undefined && value !== null && typeof value !== "number") {

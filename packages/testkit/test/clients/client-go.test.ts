@@ -37,7 +37,7 @@ else {
     const go = (...args: ReadonlyArray<string>) =>
       Effect.gen(function* () {
         const { run } = yield* Served.Served
-        const { code, err, out } = yield* run("go", args, { cwd: folder, env })
+        const { code, err, out } = yield* run("go", args, { cwd: folder, env: { ...env, TESTKIT: Served.testkit } })
         expect([code, code === 0 ? "" : err]).toEqual([0, ""])
         return out
       })
@@ -76,6 +76,13 @@ else {
             expect.arrayContaining(["configmaps", "pods", "trainjobs"])
           )
         }),
+      minutes
+    )
+
+    it.effect(
+      "the example of docs/testkit.md, with go test",
+      () =>
+        Effect.map(go("test", "-count=1", "-run", "TestAPodPrintsAndEnds", "."), (out) => expect(out).toContain("ok")),
       minutes
     )
 

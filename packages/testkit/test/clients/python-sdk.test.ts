@@ -5,7 +5,10 @@ import * as Served from "./served.js"
 
 // A Python that has the package `kubeflow`
 const python = process.env["TEST_PYTHON"]
-const script = fileURLToPath(new URL("python/sdk.py", import.meta.url))
+const folder = fileURLToPath(new URL("python", import.meta.url))
+
+// No files beside the sources
+const env = { PYTHONDONTWRITEBYTECODE: "1", TESTKIT: Served.testkit }
 
 const program = JSON.stringify({
   runs: [{ after: 3000, code: 0 }],
@@ -25,7 +28,7 @@ else if (!Served.succeeds(python, ["-c", "import kubeflow.trainer"])) {
       () =>
         Effect.gen(function* () {
           const { kubeconfig, run } = yield* Served.Served
-          const { code, err, out } = yield* run(python, [script, kubeconfig, program])
+          const { code, err, out } = yield* run(python, ["sdk.py", kubeconfig, program], { cwd: folder, env })
           expect([code, code === 0 ? "" : err]).toEqual([0, ""])
           const lines = ["epoch 1", "epoch 2", "loss 0.25"]
           expect(JSON.parse(out)).toEqual({
@@ -56,6 +59,18 @@ else if (!Served.succeeds(python, ["-c", "import kubeflow.trainer"])) {
             missing: "Not Found",
             warnings: []
           })
+        }),
+      120_000
+    )
+
+    it.effect.skipIf(!Served.succeeds(python, ["-c", "import pytest"]))(
+      "the example of docs/testkit.md, with pytest",
+      () =>
+        Effect.gen(function* () {
+          const { run } = yield* Served.Served
+          const args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py"]
+          const { code, out } = yield* run(python, args, { cwd: folder, env })
+          expect([code, code === 0 ? "" : out]).toEqual([0, ""])
         }),
       120_000
     )

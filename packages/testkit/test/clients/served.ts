@@ -3,6 +3,7 @@ import { execFile, execFileSync, spawn } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import { Context, Effect, Layer, Queue, type Scope } from "effect"
 import { describe, it } from "vitest"
 import * as ApiServer from "../../src/ApiServer.js"
@@ -111,6 +112,17 @@ export const layer = (
       }
     })
   ).pipe(Layer.provideMerge(World.layer(monitorGrace)))
+
+const root = fileURLToPath(new URL("../../../..", import.meta.url))
+
+/** How the examples start `serve`, for the environment variable `TESTKIT`. */
+export const testkit = [
+  join(root, "node_modules/.bin/tsx"),
+  "--tsconfig",
+  join(root, "tsconfig.base.json"),
+  "--conditions=@dispatch-kubeflow/source",
+  join(root, "packages/testkit/src/serve/main.ts")
+].join(" ")
 
 /** Whether a command can be run and succeeds. */
 export const succeeds = (program: string, args: ReadonlyArray<string>): boolean => {

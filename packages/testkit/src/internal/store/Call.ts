@@ -55,64 +55,65 @@ const optionsKind = (verb: KubeRequest.Verb): string => {
   }
 }
 
-export const dryRunOf = (kind: string, values: ReadonlyArray<string>): Step<boolean> => {
-  const bad = values.filter((value) => value !== "All")
-  if (bad.length > 0) {
-    return Either.left(
-      Failure.invalidOption(
-        kind,
-        "dryRun",
-        "FieldValueNotSupported",
-        `Unsupported value: ${JSON.stringify(values)}: supported values: "All"`
-      )
-    )
-  }
-  return Either.right(values.length > 0)
-}
-
 const fieldManagerLimit = 128
 
+export const dryRunErrors = (values: ReadonlyArray<string>): ReadonlyArray<Registry.FieldError> =>
+  values.every((value) => value === "All")
+    ? []
+    : [
+        {
+          field: "dryRun",
+          reason: "FieldValueNotSupported",
+          message: `Unsupported value: ${JSON.stringify(values)}: supported values: "All"`
+        }
+      ]
+
+const patchOptionErrors = (request: KubeRequest.KubeRequest): ReadonlyArray<Registry.FieldError> => {
+  if (request.verb !== "patch") return []
+  if (request.patchType === "apply") {
+    return (request.query["fieldManager"] ?? "") === ""
+      ? [
+          {
+            field: "fieldManager",
+            reason: "FieldValueRequired",
+            message: "Required value: is required for apply patch"
+          }
+        ]
+      : []
+  }
+  return request.query["force"] === undefined
+    ? []
+    : [
+        {
+          field: "force",
+          reason: "FieldValueForbidden",
+          message: "Forbidden: may not be specified for non-apply patch"
+        }
+      ]
+}
+
+/** The options of a write, all that is wrong with them told at once; whether it is a dry run. */
 export const writeOptions = (request: KubeRequest.KubeRequest): Step<boolean> => {
-  const kind = optionsKind(request.verb)
-  const { dryRun, fieldManager, fieldValidation, force } = request.query
+  const { dryRun, fieldManager, fieldValidation } = request.query
+  const errors: Array<Registry.FieldError> = [...patchOptionErrors(request)]
   if (fieldManager !== undefined && fieldManager.length > fieldManagerLimit) {
-    return Either.left(
-      Failure.invalidOption(
-        kind,
-        "fieldManager",
-        "FieldValueTooLong",
-        `Too long: may not be more than ${fieldManagerLimit} bytes`
-      )
-    )
+    errors.push({
+      field: "fieldManager",
+      reason: "FieldValueTooLong",
+      message: `Too long: may not be more than ${fieldManagerLimit} bytes`
+    })
   }
+  errors.push(...dryRunErrors(dryRun === undefined ? [] : [dryRun]))
   if (fieldValidation !== undefined && !["", "Strict", "Warn", "Ignore"].includes(fieldValidation)) {
-    return Either.left(
-      Failure.invalidOption(
-        kind,
-        "fieldValidation",
-        "FieldValueNotSupported",
-        `Unsupported value: ${JSON.stringify(fieldValidation)}: supported values: "", "Ignore", "Strict", "Warn"`
-      )
-    )
+    errors.push({
+      field: "fieldValidation",
+      reason: "FieldValueNotSupported",
+      message: `Unsupported value: ${JSON.stringify(fieldValidation)}: supported values: "", "Ignore", "Strict", "Warn"`
+    })
   }
-  if (request.verb === "patch") {
-    if (request.patchType === "apply" && (fieldManager ?? "") === "") {
-      return Either.left(
-        Failure.invalidOption(kind, "fieldManager", "FieldValueRequired", "Required value: is required for apply patch")
-      )
-    }
-    if (request.patchType !== "apply" && force !== undefined) {
-      return Either.left(
-        Failure.invalidOption(
-          kind,
-          "force",
-          "FieldValueForbidden",
-          "Forbidden: may not be specified for non-apply patch"
-        )
-      )
-    }
-  }
-  return dryRunOf(kind, dryRun === undefined ? [] : [dryRun])
+  return errors.length === 0
+    ? Either.right(dryRun !== undefined)
+    : Either.left(Failure.invalid({ group: "meta.k8s.io", kind: optionsKind(request.verb) }, "", errors))
 }
 
 /** The server prints a body that is no object byte by byte. */
@@ -163,11 +164,10 @@ export const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
   const apiVersion = Json.string(object["apiVersion"]) ?? ""
   const expected = Registry.apiVersion(type)
   if (type.custom) {
-    if (kind === "" || apiVersion === "") {
-      const missing = kind === "" ? "Kind" : "apiVersion"
+    if (kind === "") {
       return Either.left(
         Failure.badRequest(
-          `the object provided is unrecognized (must be of type ${type.kind}): Object '${missing}' is missing in '${JSON.stringify(object)}' (${JSON.stringify(object)})`
+          `the object provided is unrecognized (must be of type ${type.kind}): Object 'Kind' is missing in '${JSON.stringify(object)}' (${JSON.stringify(object)})`
         )
       )
     }
@@ -307,16 +307,33 @@ export const writerOf = (call: Call): ManagedFields.Writer => ({
   custom: call.type.custom
 })
 
+const blocking: ReadonlySet<Registry.FieldError["reason"]> = new Set([
+  "FieldValueRequired",
+  "FieldValueTooLong",
+  "FieldValueTypeInvalid"
+])
+
+const uncheckedText =
+  "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+
 export const validated = (
   type: Registry.ResourceDefinition,
   object: Json.JsonObject,
   old: Json.JsonObject | undefined
 ): Step<void> => {
-  const errors = [
+  const metadata = [
     ...Validation.metadata(type, object),
-    ...(old === undefined ? [] : Validation.metadataUpdate(object, old)),
-    ...type.validate(object, old)
+    ...(old === undefined ? [] : Validation.metadataUpdate(object, old))
   ]
+  // Rules of custom resources are not run on an object with holes, and the server says so
+  const blocked = type.custom && metadata.some(({ reason }) => blocking.has(reason))
+  const errors = blocked
+    ? [
+        ...metadata,
+        ...type.validate(object, old).filter(({ reason }) => blocking.has(reason)),
+        { field: "<nil>", reason: "FieldValueInvalid" as const, message: uncheckedText }
+      ]
+    : [...metadata, ...type.validate(object, old)]
   return errors.length === 0
     ? Either.right(undefined)
     : Either.left(Failure.invalid(type, Json.string(Json.at(object, "metadata", "name")) ?? "", errors))

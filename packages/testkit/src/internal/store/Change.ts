@@ -9,6 +9,7 @@ import * as Json from "../../Json.js"
 import * as ManagedFields from "../../ManagedFields.js"
 import * as Patch from "../../Patch.js"
 import * as Registry from "../../Registry.js"
+import * as Validation from "../../Validation.js"
 import {
   type Located,
   type Step,
@@ -110,9 +111,10 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
     const managed = applied
       ? canonical(type, withManaged(complete, given))
       : canonical(type, withManaged(complete, ManagedFields.update(undefined, own, writerOf(call))))
-    if (call.dryRun) return { state, status: 201, body: render(type, managed) }
+    const warnings = Validation.warnings(type, managed)
+    if (call.dryRun) return { state, status: 201, body: render(type, managed), warnings }
     const result = commit(state, where, undefined, managed)
-    return { state: result.state, status: 201, body: render(type, result.object) }
+    return { state: result.state, status: 201, body: render(type, result.object), warnings }
   })
 
 export const create = (call: Call): Step<Done> =>
@@ -197,14 +199,15 @@ const keptStatus = (
 const store = (call: Call, old: Json.JsonObject, next: Json.JsonObject, status = 200): Done => {
   const { state, type } = call
   const where: Located = { resource: Registry.typeKey(type), key: keyOfObject(old) }
-  if (Json.equal(comparable(old), comparable(next))) return { state, status, body: render(type, old) }
-  if (call.dryRun) return { state, status, body: render(type, next) }
+  const warnings = Validation.warnings(type, next)
+  if (Json.equal(comparable(old), comparable(next))) return { state, status, body: render(type, old), warnings }
+  if (call.dryRun) return { state, status, body: render(type, next), warnings }
   if (isReleased(type, next)) {
     // The answer keeps the version before, the event shows the last stored state: observed with 1.37.2
-    return { state: commit(state, where, old, undefined).state, status, body: render(type, next) }
+    return { state: commit(state, where, old, undefined).state, status, body: render(type, next), warnings }
   }
   const result = commit(state, where, old, next)
-  return { state: result.state, status, body: render(type, result.object) }
+  return { state: result.state, status, body: render(type, result.object), warnings }
 }
 
 const checkedChange = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): Step<Json.JsonObject> =>
@@ -285,7 +288,7 @@ export const update = (call: Call): Step<Done> =>
         Failure.conflict(
           type,
           name,
-          `StorageError: invalid object, Code: 4, Key: ${type.custom ? "" : "/registry"}/${type.group === "" ? "" : `${type.group}/`}${type.plural}/${objectKey(request.namespace, name)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${ownUid}`
+          `StorageError: invalid object, Code: 4, Key: ${type.custom ? `/${type.group}` : "/registry"}/${type.plural}/${objectKey(request.namespace, name)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${ownUid}`
         )
       )
     }
@@ -336,6 +339,11 @@ const immutableMetadata = (call: Call, old: Json.JsonObject, incoming: Json.Json
   const { request, type } = call
   const name = request.name ?? ""
   const newName = Json.string(Json.at(incoming, "metadata", "name"))
+  if (newName === undefined || newName === "") {
+    return Either.left(
+      Failure.badRequest(`the name of the object (${name} based on URL) was undeterminable: name must be provided`)
+    )
+  }
   if (newName !== request.name) {
     return Either.left(
       Failure.badRequest(`the name of the object (${newName ?? ""}) does not match the name on the URL (${name})`)

@@ -28,7 +28,7 @@ import {
   type Done,
   admit,
   comparable,
-  dryRunOf,
+  dryRunErrors,
   existing,
   isTrue,
   parseInteger,
@@ -107,9 +107,13 @@ export const deleteOptions = (request: KubeRequest.KubeRequest, given?: unknown)
         )
       )
     }
-    const dryRun = yield* dryRunOf("DeleteOptions", Json.array(options["dryRun"]).map(Json.text))
+    const dryRun = Json.array(options["dryRun"]).map(Json.text)
+    const errors = dryRunErrors(dryRun)
+    if (errors.length > 0) {
+      return yield* Either.left(Failure.invalid({ group: "meta.k8s.io", kind: "DeleteOptions" }, "", errors))
+    }
     return {
-      dryRun,
+      dryRun: dryRun.length > 0,
       gracePeriodSeconds: Json.number(options["gracePeriodSeconds"]),
       propagation: known ?? (orphan === true ? "Orphan" : orphan === false ? "Background" : undefined),
       uid: Json.string(Json.at(options, "preconditions", "uid")),

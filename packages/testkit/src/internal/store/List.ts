@@ -70,12 +70,18 @@ export interface Selection {
   readonly all: boolean
 }
 
-/** Label and field selector of a request, or the server's objection. */
-export const parseSelection = (type: Registry.ResourceDefinition, request: KubeRequest.KubeRequest): Step<Selection> =>
+const parseSelectors = (request: KubeRequest.KubeRequest) =>
   Either.gen(function* () {
     const { fieldSelector = "", labelSelector = "" } = request.query
     const labels = yield* Either.mapLeft(Selector.parseLabels(labelSelector), Failure.badRequest)
     const fields = yield* Either.mapLeft(Selector.parseFields(fieldSelector), Failure.badRequest)
+    return { labels, fields }
+  })
+
+/** Label and field selector of a request, or the server's objection. */
+export const parseSelection = (type: Registry.ResourceDefinition, request: KubeRequest.KubeRequest): Step<Selection> =>
+  Either.gen(function* () {
+    const { fields, labels } = yield* parseSelectors(request)
     for (const { field } of fields) {
       const known =
         field === "metadata.name" ||
@@ -174,6 +180,7 @@ export const readList = (call: Call): Step<Done> =>
     } = request.query
     const limit = yield* parseInteger(limitText)
     yield* parseInteger(request.query["timeoutSeconds"])
+    yield* parseSelectors(request)
     yield* checkOptions([
       ...(match === "" || wanted !== ""
         ? []
@@ -191,6 +198,8 @@ export const readList = (call: Call): Step<Done> =>
         ? []
         : [forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")])
     ])
+    const selection = yield* parseSelection(type, request)
+    const parsed = token === "" ? undefined : yield* decodeToken(token)
     const version = wanted === "" ? undefined : parseVersion(wanted)
     if (wanted !== "" && version === undefined) {
       return yield* Either.left(Failure.badRequest(`invalid resource version: ${versionError(wanted)}`))
@@ -201,12 +210,10 @@ export const readList = (call: Call): Step<Done> =>
     if (version !== undefined && version > state.version) {
       return yield* Either.left(Failure.tooLarge(version, state.version))
     }
-    const selection = yield* parseSelection(type, request)
     const prefix = request.namespace === undefined ? "" : `${request.namespace}/`
     let shown = state.version
     let start = prefix
-    if (token !== "") {
-      const parsed = yield* decodeToken(token)
+    if (parsed !== undefined) {
       start = prefix + parsed.start
       if (parsed.version > 0) {
         if (parsed.version < state.log.floor) {
@@ -215,7 +222,7 @@ export const readList = (call: Call): Step<Done> =>
         shown = parsed.version
       }
     } else if (version !== undefined && version !== 0) {
-      const exact = match === "Exact" || (match === "" && limit !== undefined && limit > 0)
+      const exact = match === "Exact" || (match === "" && limit !== undefined && limit > 0 && selection.name === undefined)
       if (exact) {
         if (version < state.log.floor) {
           return yield* Either.left(Failure.expired("The resourceVersion for the provided list is too old."))

@@ -1,0 +1,172 @@
+/**
+ * What can happen, as data. Every command applies in any state: numbers choose among what there is, and where there is
+ * nothing, nothing happens. So a script stays a script when commands are taken out of it.
+ */
+import { FastCheck } from "effect"
+
+export const permissions = ["get nodes", "get pods/log", "watch pods", "patch trainjobs", "create trainjobs"] as const
+export type Permission = (typeof permissions)[number]
+
+/** When the dispatcher dies: now, or at its next write to the cluster or to its journal. */
+export const deaths = ["now", "request lost", "answer lost", "request late", "before journal", "after journal"] as const
+export type Death = (typeof deaths)[number]
+
+export type Command =
+  | { readonly _tag: "Submit"; readonly run: string }
+  | { readonly _tag: "Advance"; readonly seconds: number }
+  | { readonly _tag: "Exit"; readonly process: number; readonly code: number }
+  | { readonly _tag: "Succeed" }
+  | { readonly _tag: "DeletePod"; readonly pod: number; readonly force: boolean }
+  | { readonly _tag: "Lose" | "Return" | "PowerOff" | "PowerOn" | "DeleteNode" | "Untaint"; readonly node: number }
+  | { readonly _tag: "Taint"; readonly node: number; readonly effect: "NoExecute" | "NoSchedule" }
+  | { readonly _tag: "Cut"; readonly kind: "watch" | "log"; readonly how: "broken" | "end" }
+  | { readonly _tag: "Partition" | "Heal" | "Compact" | "Restart" | "DeleteJobSet" | "AddNode" }
+  | { readonly _tag: "Revoke" | "Grant"; readonly permission: Permission }
+  | { readonly _tag: "Kill"; readonly death: Death }
+  | { readonly _tag: "DeleteTrainJob"; readonly trainJob: number; readonly propagation: "Foreground" | "Background" }
+  | { readonly _tag: "Impostor"; readonly run: string; readonly n: number }
+  | { readonly _tag: "Write"; readonly process: number; readonly lines: number }
+
+const describe = ({ _tag, ...rest }: Command): string =>
+  [_tag, ...Object.values(rest).map((value) => (value === true ? "force" : value === false ? "" : String(value)))]
+    .filter((part) => part !== "")
+    .join(" ")
+
+/** A world's constitution, and what happens in it. */
+export interface Script {
+  readonly mode: "plain" | "read-only" | "observe-only"
+  readonly outOfService: "always" | "unless-ready"
+  /** Programs ignore SIGTERM. */
+  readonly stubborn: boolean
+  readonly seed: number
+  readonly commands: ReadonlyArray<Command>
+}
+
+const printed = (script: Script): Script & FastCheck.WithToStringMethod => ({
+  ...script,
+  [FastCheck.toStringMethod]: () =>
+    [
+      `\n  a ${script.mode} backend, out-of-service ${script.outOfService}, ${script.stubborn ? "stubborn" : "obedient"} programs, seed ${script.seed}`,
+      ...script.commands.map((command) => `    ${describe(command)}`)
+    ].join("\n")
+})
+
+const index = FastCheck.nat(5)
+const one = FastCheck.constant
+
+const command: FastCheck.Arbitrary<Command> = FastCheck.oneof(
+  { weight: 3, arbitrary: FastCheck.record({ _tag: one("Submit" as const), run: FastCheck.constantFrom("a", "b") }) },
+  {
+    weight: 10,
+    arbitrary: FastCheck.record({
+      _tag: one("Advance" as const),
+      seconds: FastCheck.constantFrom(0.05, 1, 2, 5, 15, 40, 90)
+    })
+  },
+  {
+    weight: 5,
+    arbitrary: FastCheck.record({
+      _tag: one("Exit" as const),
+      process: index,
+      code: FastCheck.constantFrom(0, 1, 137, 143)
+    })
+  },
+  { weight: 2, arbitrary: one<Command>({ _tag: "Succeed" }) },
+  {
+    weight: 4,
+    arbitrary: FastCheck.record({ _tag: one("DeletePod" as const), pod: index, force: FastCheck.boolean() })
+  },
+  {
+    weight: 14,
+    arbitrary: FastCheck.record({
+      _tag: FastCheck.constantFrom(
+        "Lose" as const,
+        "Lose" as const,
+        "Return" as const,
+        "Return" as const,
+        "PowerOff" as const,
+        "PowerOn" as const,
+        "DeleteNode" as const,
+        "DeleteNode" as const,
+        "Untaint" as const
+      ),
+      node: index
+    })
+  },
+  {
+    weight: 4,
+    arbitrary: FastCheck.record({
+      _tag: one("Taint" as const),
+      node: index,
+      effect: FastCheck.constantFrom("NoExecute" as const, "NoSchedule" as const)
+    })
+  },
+  {
+    weight: 3,
+    arbitrary: FastCheck.record({
+      _tag: one("Cut" as const),
+      kind: FastCheck.constantFrom("watch" as const, "log" as const),
+      how: FastCheck.constantFrom("broken" as const, "end" as const)
+    })
+  },
+  {
+    weight: 9,
+    arbitrary: FastCheck.constantFrom<Command>(
+      { _tag: "Partition" },
+      { _tag: "Heal" },
+      { _tag: "Heal" },
+      { _tag: "Compact" },
+      { _tag: "Restart" },
+      { _tag: "Restart" },
+      { _tag: "DeleteJobSet" },
+      { _tag: "AddNode" }
+    )
+  },
+  {
+    weight: 3,
+    arbitrary: FastCheck.record({
+      _tag: FastCheck.constantFrom("Revoke" as const, "Grant" as const),
+      permission: FastCheck.constantFrom(...permissions)
+    })
+  },
+  { weight: 4, arbitrary: FastCheck.record({ _tag: one("Kill" as const), death: FastCheck.constantFrom(...deaths) }) },
+  {
+    weight: 3,
+    arbitrary: FastCheck.record({
+      _tag: one("DeleteTrainJob" as const),
+      trainJob: index,
+      propagation: FastCheck.constantFrom("Foreground" as const, "Background" as const)
+    })
+  },
+  {
+    weight: 1,
+    arbitrary: FastCheck.record({
+      _tag: one("Impostor" as const),
+      run: FastCheck.constantFrom("a", "b"),
+      n: FastCheck.integer({ min: 1, max: 2 })
+    })
+  },
+  {
+    weight: 3,
+    arbitrary: FastCheck.record({
+      _tag: one("Write" as const),
+      process: index,
+      lines: FastCheck.integer({ min: 1, max: 4 })
+    })
+  }
+)
+
+/** Scripts: mostly a plain backend, always beginning with a run that starts. */
+export const script: FastCheck.Arbitrary<Script> = FastCheck.record({
+  mode: FastCheck.oneof(
+    { weight: 10, arbitrary: one("plain" as const) },
+    { weight: 1, arbitrary: one("read-only" as const) },
+    { weight: 1, arbitrary: one("observe-only" as const) }
+  ),
+  outOfService: FastCheck.constantFrom("always" as const, "always" as const, "unless-ready" as const),
+  stubborn: FastCheck.boolean(),
+  seed: FastCheck.integer({ min: 1, max: 1000 }),
+  commands: FastCheck.array(command, { minLength: 2, maxLength: 24 })
+}).map((it) =>
+  printed({ ...it, commands: [{ _tag: "Submit", run: "a" }, { _tag: "Advance", seconds: 2 }, ...it.commands] })
+)

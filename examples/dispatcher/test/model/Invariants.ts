@@ -1,0 +1,327 @@
+/** What must hold after every step, whatever happened. Each answers the lies that it found, as sentences. */
+import * as CapabilityTable from "@dispatch-kubeflow/core/decide/CapabilityTable"
+import type * as CessationVerdict from "@dispatch-kubeflow/core/decide/CessationVerdict"
+import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import * as Core from "@dispatch-kubeflow/core/model/Core"
+import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
+import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
+import * as Objects from "@dispatch-kubeflow/testkit/stages/Objects"
+import { Chunk, Clock, Effect, Either, Exit, Fiber, Option, Stream } from "effect"
+import type { TrainJobRef } from "@dispatch-kubeflow/core/TrainJobRef"
+import { current } from "../../src/Entry.js"
+import { type Follower, namespace, type World } from "./World.js"
+
+type Lies = ReadonlyArray<string>
+
+interface Live {
+  readonly podUid: string
+  readonly pod: string
+  readonly node: string
+  readonly startedAt: number
+  /** `<run>-<n>`. */
+  readonly submission: string
+  readonly run: string
+  readonly trainJobUid: string
+}
+
+const submissionOf = (pod: string): string => /^(.+-[0-9]+)-node-/.exec(pod)?.[1] ?? pod
+
+const processes = (world: World): Effect.Effect<ReadonlyArray<Live>> =>
+  Effect.map(world.machines.processes, (all) =>
+    all.map(({ node, pod, podUid, startedAt }) => {
+      const submission = submissionOf(pod)
+      const known = world.pods.get(podUid)
+      return {
+        podUid,
+        pod,
+        node,
+        startedAt,
+        submission,
+        run: submission.replace(/-[0-9]+$/, ""),
+        trainJobUid: world.owners.get(known?.jobSetUid ?? "") ?? ""
+      }
+    })
+  )
+
+const isVouched = (world: World, process: Live): boolean => (world.vouched.get(process.node) ?? -1) >= process.startedAt
+
+/** At most one live execution per run, save what an operator vouched for. */
+const single = (world: World, alive: ReadonlyArray<Live>): Lies => {
+  const runs = new Map<string, Map<string, string>>()
+  for (const process of alive) {
+    if (world.foreign.has(process.trainJobUid) || isVouched(world, process)) continue
+    const copies = runs.get(process.run) ?? new Map<string, string>()
+    copies.set(`${process.submission} (${process.trainJobUid})`, `${process.pod} on ${process.node}`)
+    runs.set(process.run, copies)
+  }
+  return [...runs].flatMap(([run, copies]) =>
+    copies.size > 1
+      ? [`run ${run} lives ${copies.size} times: ${[...copies].map(([it, where]) => `${it}: ${where}`).join("; ")}`]
+      : []
+  )
+}
+
+interface NodeTruth {
+  readonly exists: boolean
+  readonly tainted: boolean
+  readonly ready: boolean
+}
+
+const nodeTruth = (world: World, name: string): Effect.Effect<NodeTruth> =>
+  Effect.map(world.machines.get(Objects.nodes, { name }), (node) => ({
+    exists: node !== undefined,
+    tainted: (node?.spec?.taints ?? []).some(({ key }) => key === Core.outOfServiceTaint),
+    ready: Objects.conditionOf(node?.status?.conditions, "Ready")?.status === "True"
+  }))
+
+/** A yes with a living process needs somebody who vouches for its Node, and a caution where there is a sign of life. */
+const honest = (
+  world: World,
+  who: string,
+  ref: TrainJobRef,
+  verdict: CessationVerdict.Verdict,
+  alive: ReadonlyArray<Live>
+): Effect.Effect<Lies> =>
+  Effect.gen(function* () {
+    const lies: Array<string> = []
+    if (!verdict.ceased && verdict.reasons.length === 0) lies.push(`${who}: ${ref.name} is not ceased without a reason`)
+    if (!verdict.ceased && !verdict.ended) return lies
+    for (const process of alive) {
+      if (process.trainJobUid !== ref.uid) continue
+      const node = yield* nodeTruth(world, process.node)
+      const claimed = !node.exists || (node.tainted && (world.script.outOfService === "always" || !node.ready))
+      const said = [verdict.ceased ? "ceased" : "", verdict.ended ? "ended" : ""].filter((it) => it !== "").join(", ")
+      if (!claimed) lies.push(`${who}: ${ref.name} is ${said}, and ${process.pod} runs on ${process.node}`)
+      else if (node.exists && node.ready && !verdict.cautions.some((it) => it.includes(process.node))) {
+        lies.push(`${who}: ${ref.name} is ${said} without a caution, and ${process.pod} runs on Ready ${process.node}`)
+      }
+    }
+    return lies
+  })
+
+/** `<pod uid> <number>` per line. */
+const parse = (text: string): ReadonlyArray<{ readonly uid: string; readonly number: number }> =>
+  text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => {
+      const [uid = "", number = ""] = line.split(" ")
+      return { uid, number: Number(number) }
+    })
+
+/** Each byte is rank 0's, of one pod of this very TrainJob. */
+const ownBytes = (world: World, who: string, name: string, id: string, text: string): Lies => {
+  const uids = [...new Set(parse(text).map(({ uid }) => uid))]
+  const lies = uids.flatMap((uid) => {
+    const pod = world.pods.get(uid)
+    if (pod === undefined) return [`${who}: output of ${name} has bytes of nobody: ${JSON.stringify(text)}`]
+    if (world.owners.get(pod.jobSetUid) !== id)
+      return [`${who}: output of ${name} has bytes of ${pod.name}, another TrainJob`]
+    return pod.rank === "0" ? [] : [`${who}: output of ${name} has bytes of ${pod.name}, which is not rank 0`]
+  })
+  return uids.length > 1 ? [...lies, `${who}: output of ${name} mixes ${uids.length} pods`] : lies
+}
+
+/** Each line once and in order, but where a gap was told. */
+const ordered = (follower: Follower): Lies => {
+  const lies: Array<string> = []
+  const gaps = new Set(follower.gaps)
+  let offset = 0
+  let expected = 0
+  for (const line of follower.text.split("\n").slice(0, -1)) {
+    const number = Number(line.split(" ")[1])
+    if (number !== expected && !(gaps.has(offset) && number > expected)) {
+      lies.push(`the follower of ${follower.name} was told line ${number} instead of ${expected}`)
+    }
+    expected = number + 1
+    offset += line.length + 1
+  }
+  return lies
+}
+
+/** How long a healthy watch may take to notice. */
+const noticed = 60_000
+
+export interface Memory {
+  /** Pods that were in the evidence once, by TrainJob name. */
+  readonly evidence: Map<string, Set<string>>
+  audited: number
+}
+
+export const memory = (): Memory => ({ evidence: new Map(), audited: 0 })
+
+/** The submissions that the dispatcher knows an id of. */
+const submissions = (world: World): Effect.Effect<ReadonlyArray<{ readonly name: string; readonly uid: string }>> =>
+  Effect.gen(function* () {
+    const life = world.life()
+    if (life === undefined) return []
+    const found: Array<{ readonly name: string; readonly uid: string }> = []
+    for (const run of ["a", "b"]) {
+      const status = Option.getOrUndefined(yield* life.dispatcher.status(run))
+      for (const { id, n } of status?.record.attempts ?? []) {
+        if (id !== undefined) found.push({ name: `${run}-${n}`, uid: id })
+      }
+    }
+    return found
+  })
+
+const audit = (world: World, seen: Memory): Effect.Effect<Lies> =>
+  Effect.map(world.cluster.audit, (entries) => {
+    const lies = entries.slice(seen.audited).flatMap(({ request, user }) => {
+      if (!KubeRequest.isWrite(request)) return []
+      const what = KubeRequest.describe(request)
+      if (user === "reader") return [`the read-only reader wrote: ${what}`]
+      return user === "dispatcher" && world.script.mode !== "plain"
+        ? [`a ${world.script.mode} backend wrote: ${what}`]
+        : []
+    })
+    seen.audited = entries.length
+    return lies
+  })
+
+const untouched = (world: World): Effect.Effect<Lies> =>
+  Effect.map(Effect.orDie(world.cluster.admin.list(Trainer.trainJobs, { namespace })), ({ items }) =>
+    items.flatMap(({ metadata, spec }) =>
+      world.foreign.has(metadata.uid) &&
+      spec?.runtimePatches?.some(({ manager }) => manager === AdapterConfig.patchManager) === true
+        ? [`TrainJob ${metadata.name} is somebody else's, and was started by the dispatcher`]
+        : []
+    )
+  )
+
+const evidence = (world: World, seen: Memory, now: number): Effect.Effect<Lies> =>
+  Effect.gen(function* () {
+    const life = world.life()
+    if (life === undefined) return []
+    const lies: Array<string> = []
+    const existing = new Set((yield* world.machines.pods(namespace)).map(({ metadata }) => metadata.uid))
+    const since = world.watchingSince()
+    const healthy =
+      since !== undefined && now - since > noticed && !world.partitioned() && world.granted().has("watch pods")
+    for (const key of yield* Effect.orDie(life.store.keys)) {
+      const kept = Option.getOrUndefined(yield* Effect.orDie(life.store.get(key)))
+      if (kept === undefined) continue
+      const known = seen.evidence.get(key.name) ?? new Set<string>()
+      seen.evidence.set(key.name, known)
+      for (const uid of known)
+        if (kept.pods[uid] === undefined) lies.push(`the evidence of pod ${uid} of ${key.name} is lost`)
+      for (const [uid, pod] of Object.entries(kept.pods)) {
+        known.add(uid)
+        if (healthy && pod.presence === "present" && !existing.has(uid)) {
+          lies.push(`pod ${pod.pod.metadata.name} is gone, and the evidence says that it is present`)
+        }
+      }
+    }
+    return lies
+  })
+
+const capabilities = (world: World): Effect.Effect<Lies> =>
+  Effect.gen(function* () {
+    const life = world.life()
+    if (life === undefined || world.partitioned()) return []
+    const answers = yield* Effect.orDie(life.adapter.capabilities())
+    const read = CapabilityTable.find(answers, "OutputRead")
+    const may = world.granted().has("get pods/log")
+    const lies: Array<string> = []
+    if (answers.length !== 14) lies.push(`${answers.length} capabilities were answered`)
+    if ((read.answer === "yes") !== may) lies.push(`OutputRead is ${read.answer}, and the permission is ${may}`)
+    for (const { capability, support } of answers) {
+      const bare = support.answer === "yes" && support.source === "declared"
+      if (!bare && (support.reason ?? "") === "" && support.answer !== "yes") lies.push(`${capability} has no reason`)
+    }
+    return lies
+  })
+
+const waits = (world: World): Effect.Effect<Lies> =>
+  Effect.gen(function* () {
+    const life = world.life()
+    if (life === undefined) return []
+    const lies: Array<string> = []
+    for (const run of ["a", "b"]) {
+      const status = Option.getOrUndefined(yield* life.dispatcher.status(run))
+      if (status === undefined || status.record.finished !== undefined) continue
+      if (status.waiting === undefined || status.waiting.reasons.join("") === "") {
+        lies.push(`run ${run} waits and does not say for what`)
+      }
+    }
+    return lies
+  })
+
+/** The answer, if it comes without time passing: the clock stands still while the world is looked at. */
+const atOnce = <A, E>(world: World, ask: Effect.Effect<A, E>): Effect.Effect<A | undefined> =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.fork(ask)
+    for (let round = 0; round < 40 && fiber.unsafePoll() === null; round += 1) yield* world.machines.settle
+    const exit = yield* Fiber.interrupt(fiber)
+    return Exit.isSuccess(exit) ? exit.value : undefined
+  })
+
+/** Everything that is not as it must be. */
+export const check = (world: World, seen: Memory): Effect.Effect<Lies> =>
+  Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const lies: Array<string> = [...single(world, yield* processes(world))]
+    const known = yield* submissions(world)
+    const life = world.life()
+    for (const { name, uid } of known) {
+      const ref = { namespace, name, uid }
+      const asked = [
+        ...(life === undefined || world.partitioned() ? [] : [["dispatcher", life.adapter] as const]),
+        ["reader", world.reader] as const
+      ]
+      for (const [who, adapter] of asked) {
+        const verdict = yield* Effect.either(adapter.ceased(ref))
+        // What runs may end while it is asked, so the truth is asked last
+        if (Either.isRight(verdict))
+          lies.push(...(yield* honest(world, who, ref, verdict.right, yield* processes(world))))
+      }
+      const output = yield* atOnce(world, Stream.runCollect(world.reader.output(ref)))
+      if (output !== undefined) {
+        const text = new TextDecoder().decode(
+          Uint8Array.from(Chunk.toReadonlyArray(output).flatMap((bytes) => [...bytes]))
+        )
+        lies.push(...ownBytes(world, "reader", name, uid, text))
+      }
+    }
+    for (const follower of life?.followers.values() ?? []) {
+      lies.push(...ownBytes(world, "follower", follower.name, follower.id, follower.text), ...ordered(follower))
+    }
+    lies.push(...(yield* audit(world, seen)), ...(yield* untouched(world)))
+    lies.push(...(yield* evidence(world, seen, now)), ...(yield* capabilities(world)), ...(yield* waits(world)))
+    return lies
+  })
+
+/** After everything was mended and time has passed: no run is stuck where it could go on. */
+export const settled = (world: World): Effect.Effect<Lies> =>
+  Effect.gen(function* () {
+    const life = world.life()
+    if (life === undefined) return ["there is no dispatcher"]
+    const lies: Array<string> = []
+    for (const run of ["a", "b"]) {
+      const status = Option.getOrUndefined(yield* life.dispatcher.status(run))
+      if (status === undefined || status.record.finished !== undefined) continue
+      const attempt = current(status.record)
+      if (attempt?.id === undefined) {
+        if (world.script.mode !== "observe-only") lies.push(`run ${run} was not even prepared`)
+        continue
+      }
+      const ref = { namespace, name: `${run}-${attempt.n}`, uid: attempt.id }
+      if (attempt.retiring === undefined) {
+        const found = yield* Effect.either(world.cluster.admin.get(Trainer.trainJobs, { namespace, name: ref.name }))
+        const conditions =
+          Either.isRight(found) && found.right.metadata.uid === attempt.id ? found.right.status?.conditions : []
+        const over = conditions?.some(
+          ({ status: is, type }) => is === "True" && (type === "Failed" || type === "Complete")
+        )
+        if (over === true) lies.push(`run ${run}: ${ref.name} is over, and nobody noticed`)
+        continue
+      }
+      const verdict = yield* Effect.either(life.adapter.ceased(ref))
+      if (attempt.fenced && Either.isRight(verdict) && (verdict.right.ceased || verdict.right.ended)) {
+        lies.push(`run ${run}: ${ref.name} has stopped, and the run does not go on`)
+      }
+      if (!attempt.fenced)
+        lies.push(`run ${run}: ${ref.name} could not be fenced: ${status.waiting?.reasons.join("; ") ?? ""}`)
+    }
+    return lies
+  })

@@ -1,0 +1,585 @@
+/**
+ * A cluster in memory with a dispatcher that can be killed, and the truth about both: the processes of the machines, every
+ * pod that ever was, every request that was made.
+ */
+import * as Adapter from "@dispatch-kubeflow/core/Adapter"
+import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
+import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
+import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import { KubeUnavailable } from "@dispatch-kubeflow/core/kube/KubeError"
+import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import type { KubeTransport } from "@dispatch-kubeflow/core/kube/KubeTransport"
+import * as Core from "@dispatch-kubeflow/core/model/Core"
+import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
+import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
+import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
+import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
+import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
+import * as Objects from "@dispatch-kubeflow/testkit/stages/Objects"
+import { type Options, TestCluster } from "@dispatch-kubeflow/testkit/TestCluster"
+import { KeyValueStore } from "@effect/platform"
+import { Clock, Effect, Exit, Option, Scope, Stream, TestClock } from "effect"
+import type * as Backend from "../../src/Backend.js"
+import * as Kubeflow from "../../src/backends/Kubeflow.js"
+import type { decide } from "../../src/decide.js"
+import * as Dispatcher from "../../src/Dispatcher.js"
+import * as Journal from "../../src/Journal.js"
+import type { Policy } from "../../src/Policy.js"
+import type { Command, Death, Permission, Script } from "./Command.js"
+import { permissions } from "./Command.js"
+
+export const namespace = "default"
+const user = "dispatcher"
+const readerUser = "reader"
+
+/** What a deliberate fault takes the place of. */
+export interface Pieces {
+  readonly adapter?: (adapter: Adapter.Service, deps: Deps) => Adapter.Service
+  readonly store?: (store: EvidenceStore.Service) => EvidenceStore.Service
+  readonly backend?: (backend: Backend.Backend, deps: Deps) => Backend.Backend
+  readonly journal?: (journal: Journal.Service) => Journal.Service
+  readonly decide?: typeof decide
+}
+
+export interface Deps {
+  readonly api: KubeApi.Service
+  readonly store: EvidenceStore.Service
+}
+
+/** What a follower of rank 0's output was told. */
+export interface Follower {
+  readonly name: string
+  readonly id: string
+  text: string
+  /** Offsets in `text` at which output may be missing. */
+  readonly gaps: Array<number>
+}
+
+/** One life of the dispatcher. */
+export interface Life {
+  readonly adapter: Adapter.Service
+  readonly store: EvidenceStore.Service
+  readonly dispatcher: Dispatcher.Service
+  readonly scope: Scope.CloseableScope
+  readonly dead: { value: boolean }
+  readonly followers: Map<string, Follower>
+}
+
+/** A pod that was once created. */
+export interface Known {
+  readonly uid: string
+  readonly name: string
+  readonly rank: string
+  readonly jobSetUid: string
+  /** Of its container's log, how many lines were written. */
+  lines: number
+}
+
+export interface World {
+  readonly cluster: Cluster.Service
+  readonly machines: TestCluster["Type"]
+  readonly script: Script
+  readonly reader: Adapter.Service
+  readonly life: () => Life | undefined
+  readonly partitioned: () => boolean
+  readonly granted: () => ReadonlySet<Permission>
+  readonly pods: ReadonlyMap<string, Known>
+  /** JobSet uid → TrainJob uid. */
+  readonly owners: ReadonlyMap<string, string>
+  /** When somebody last vouched for a Node, by a taint or by deleting it. */
+  readonly vouched: ReadonlyMap<string, number>
+  readonly foreign: ReadonlySet<string>
+  /** Since when the dispatcher can watch without hindrance. */
+  readonly watchingSince: () => number | undefined
+  readonly perform: (command: Command) => Effect.Effect<void>
+  readonly settle: Effect.Effect<void>
+  readonly heal: Effect.Effect<void>
+}
+
+const policy: Policy = {
+  rules: [
+    { cause: "Deleted", action: "Resubmit" },
+    { cause: "*", action: "Resubmit" }
+  ],
+  attempts: 4
+}
+
+const rbac = { apiVersion: "rbac.authorization.k8s.io/v1" }
+const rule = (group: string, resource: string, verbs: ReadonlyArray<string>) => ({
+  apiGroups: [group],
+  resources: [resource],
+  verbs
+})
+
+const roles = (granted: ReadonlySet<Permission>): ReadonlyArray<object> => {
+  const when = (permission: Permission, verb: string): ReadonlyArray<string> => (granted.has(permission) ? [verb] : [])
+  const common = [
+    rule("trainer.kubeflow.org", "trainjobs", ["get", "list", "watch"]),
+    rule("trainer.kubeflow.org", "clustertrainingruntimes", ["get", "list"]),
+    rule("jobset.x-k8s.io", "jobsets", ["get", "list", "watch"]),
+    rule("batch", "jobs", ["get", "list", "watch"]),
+    rule("", "events", ["get", "list", "watch"]),
+    rule("coordination.k8s.io", "leases", ["get"])
+  ]
+  const role = (name: string, rules: ReadonlyArray<object>) => [
+    { ...rbac, kind: "ClusterRole", metadata: { name }, rules },
+    {
+      ...rbac,
+      kind: "ClusterRoleBinding",
+      metadata: { name },
+      subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name }],
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name }
+    }
+  ]
+  return [
+    ...role(user, [
+      ...common,
+      rule("", "pods", ["get", "list", ...when("watch pods", "watch")]),
+      rule("", "pods/log", when("get pods/log", "get")),
+      rule("", "nodes", when("get nodes", "get")),
+      rule("trainer.kubeflow.org", "trainjobs", [
+        "delete",
+        ...when("patch trainjobs", "patch"),
+        ...when("create trainjobs", "create")
+      ])
+    ]),
+    // It may write, so that what it writes is its own doing
+    ...role(readerUser, [
+      ...common,
+      rule("", "pods", ["*"]),
+      rule("", "pods/log", ["get"]),
+      rule("", "nodes", ["*"]),
+      rule("trainer.kubeflow.org", "trainjobs", ["*"])
+    ])
+  ]
+}
+
+const runtime = Fixtures.torchConforming("torch-conforming", {
+  pod: {
+    // Five minutes of tolerance and one rank per Node cost a test time, not truth
+    tolerations: ["not-ready", "unreachable"].map((key) => ({
+      key: `node.kubernetes.io/${key}`,
+      operator: "Exists",
+      effect: "NoExecute",
+      tolerationSeconds: 5
+    })),
+    affinity: {
+      podAntiAffinity: {
+        requiredDuringSchedulingIgnoredDuringExecution: [
+          {
+            topologyKey: "kubernetes.io/hostname",
+            labelSelector: { matchExpressions: [{ key: JobSet.jobSetNameLabel, operator: "Exists" }] }
+          }
+        ]
+      }
+    }
+  }
+})
+
+const kueue: AdapterConfig.KueueConfig = {
+  localQueue: "queue",
+  admissionCheck: "check",
+  controllerName: "example.dispatch-kubeflow.dev/check",
+  lease: { namespace: "kube-system", name: "check" }
+}
+
+/** What the cluster is made with. */
+export const clusterOptions = (script: Script): Options => ({
+  seed: script.seed,
+  monitorGracePeriod: "20 seconds",
+  programs: (pod: Objects.Pod) => ({
+    output: [{ after: 0, text: `${pod.metadata.uid} 0\n` }],
+    ...(script.stubborn ? { onTerm: "ignore" as const } : {})
+  })
+})
+
+const pick = <A>(items: ReadonlyArray<A>, index: number): A | undefined => items[index % Math.max(1, items.length)]
+
+/** Builds the world around the cluster of the context. */
+export const make = (script: Script, pieces: Pieces = {}) =>
+  Effect.gen(function* () {
+    const cluster = yield* Cluster.Cluster
+    const machines = yield* TestCluster
+    const outer = yield* Effect.scope
+    const granted = new Set<Permission>(permissions)
+    const pods = new Map<string, Known>()
+    const owners = new Map<string, string>()
+    const vouched = new Map<string, number>()
+    const foreign = new Set<string>()
+    const files = new Map<string, string>()
+    const late: Array<Effect.Effect<unknown>> = []
+    let partitioned = false
+    let life: Life | undefined
+    let death: Death | undefined
+    let watchingSince: number | undefined
+    let nodes = 3
+
+    // ---- the truth
+    yield* Effect.forkIn(
+      Stream.runForEach(cluster.changes(0), ({ object: raw, type }) =>
+        Effect.sync(() => {
+          const object = raw as unknown as Objects.Raw
+          if (type !== "ADDED") return
+          if (Objects.is(Objects.pods, object)) {
+            const labels = object.metadata.labels ?? {}
+            pods.set(object.metadata.uid, {
+              uid: object.metadata.uid,
+              name: object.metadata.name,
+              rank: labels["batch.kubernetes.io/job-completion-index"] ?? "",
+              jobSetUid: labels[JobSet.jobSetUidLabel] ?? "",
+              lines: 1
+            })
+          } else if (object.kind === "JobSet") {
+            const owner = object.metadata.ownerReferences?.find(({ kind }) => kind === "TrainJob")
+            if (owner !== undefined) owners.set(object.metadata.uid, owner.uid)
+          }
+        })
+      ),
+      outer
+    )
+    yield* cluster.seed(roles(granted))
+    yield* machines.create(runtime)
+    for (let node = 1; node <= nodes; node += 1) yield* machines.createNode(`n${node}`)
+    yield* machines.settle
+
+    // ---- the dispatcher's connections to the world
+    const die = (dead: { value: boolean }): Effect.Effect<never> =>
+      Effect.suspend(() => {
+        dead.value = true
+        death = undefined
+        return Effect.never
+      })
+    const wired =
+      (dead: { value: boolean }) =>
+      (transport: KubeTransport): KubeTransport => {
+        const down = (request: KubeRequest.KubeRequest) =>
+          new KubeUnavailable({ request: KubeRequest.withoutBody(request), phase: "connect", detail: "partitioned" })
+        return {
+          call: (request) =>
+            Effect.suspend(() => {
+              if (dead.value) return Effect.never
+              if (partitioned) return Effect.fail(down(request))
+              if (KubeRequest.isWrite(request) && request.query["dryRun"] === undefined) {
+                switch (death) {
+                  case "request lost":
+                    return die(dead)
+                  case "answer lost":
+                    return Effect.zipRight(Effect.ignore(transport.call(request)), die(dead))
+                  case "request late":
+                    late.push(Effect.ignore(transport.call(request)))
+                    return die(dead)
+                  default:
+                }
+              }
+              return transport.call(request)
+            }),
+          watch: (request) =>
+            Stream.suspend(() =>
+              dead.value ? Stream.never : partitioned ? Stream.fail(down(request)) : transport.watch(request)
+            ),
+          bytes: (request) =>
+            Stream.suspend(() =>
+              dead.value ? Stream.never : partitioned ? Stream.fail(down(request)) : transport.bytes(request)
+            )
+        }
+      }
+    const disk = (dead: { value: boolean }): KeyValueStore.KeyValueStore =>
+      KeyValueStore.makeStringOnly({
+        get: (key) => (dead.value ? Effect.never : Effect.sync(() => Option.fromNullable(files.get(key)))),
+        set: (key, value) =>
+          Effect.suspend(() => {
+            if (dead.value) return Effect.never
+            const journal = key.startsWith("journal/run/")
+            if (journal && death === "before journal") return die(dead)
+            files.set(key, value)
+            return journal && death === "after journal" ? die(dead) : Effect.void
+          }),
+        remove: (key) => (dead.value ? Effect.never : Effect.sync(() => void files.delete(key))),
+        clear: Effect.sync(() => files.clear()),
+        size: Effect.sync(() => files.size)
+      })
+
+    const config = AdapterConfig.make({
+      namespace,
+      outOfService: script.outOfService,
+      access: script.mode === "read-only" ? "read-only" : "read-write",
+      kueue: script.mode === "observe-only" ? kueue : undefined
+    })
+
+    const follow = (adapter: Adapter.Service, follower: Follower): Effect.Effect<void> =>
+      Stream.runForEach(
+        adapter.outputEvents({ namespace, name: follower.name, uid: follower.id }, { follow: true, awaitPod: true }),
+        (event) =>
+          Effect.sync(() => {
+            if (event._tag === "Bytes") follower.text += new TextDecoder().decode(event.bytes)
+            else if (event._tag === "Gap") follower.gaps.push(follower.text.length)
+          })
+      ).pipe(Effect.ignore)
+
+    const live: Effect.Effect<Life> = Effect.gen(function* () {
+      const dead = { value: false }
+      const scope = yield* Scope.make()
+      const api = KubeApi.make(wired(dead)(cluster.transport(Rbac.user(user))))
+      const kept = yield* EvidenceStore.makeKeyValueStore().pipe(
+        Effect.provideService(KeyValueStore.KeyValueStore, disk(dead)),
+        Effect.orDie
+      )
+      const store = pieces.store?.(kept) ?? kept
+      const deps = { api, store }
+      const made = yield* Adapter.make(config, { watch: { onProblem: () => Effect.void } }).pipe(
+        Effect.provideService(KubeApi.KubeApi, api),
+        Effect.provideService(EvidenceStore.EvidenceStore, store)
+      )
+      const adapter = pieces.adapter?.(made, deps) ?? made
+      const backend = Kubeflow.make({ name: "kubeflow", runtime: "torch-conforming", adapter, api })
+      const book = yield* Effect.provideService(Journal.make, KeyValueStore.KeyValueStore, disk(dead))
+      const followers = new Map<string, Follower>()
+      const dispatcher = yield* Dispatcher.make({
+        backends: [pieces.backend?.(backend, deps) ?? backend],
+        ...(pieces.decide === undefined ? {} : { decide: pieces.decide }),
+        onHappening: (happening) => {
+          if (happening._tag !== "Wrote" || happening.entry._tag !== "Prepared") return Effect.void
+          const { id, n } = happening.entry
+          const follower: Follower = { name: `${happening.run}-${n}`, id, text: "", gaps: [] }
+          followers.set(id, follower)
+          return Effect.asVoid(Effect.forkIn(follow(adapter, follower), scope))
+        }
+      }).pipe(
+        Effect.provideService(Journal.Journal, pieces.journal?.(book) ?? book),
+        Effect.provideService(Scope.Scope, scope),
+        Effect.orDie
+      )
+      return { adapter, store, dispatcher, scope, dead, followers }
+    })
+
+    const readerApi = cluster.as(Rbac.user(readerUser))
+    const readerStore = yield* EvidenceStore.makeMemory()
+    const readerMade = yield* Adapter.make({ ...config, access: "read-only" }).pipe(
+      Effect.provideService(KubeApi.KubeApi, readerApi),
+      Effect.provideService(EvidenceStore.EvidenceStore, readerStore)
+    )
+    const reader = pieces.adapter?.(readerMade, { api: readerApi, store: readerStore }) ?? readerMade
+
+    const bury = Effect.gen(function* () {
+      if (life === undefined) return
+      life.dead.value = true
+      const { scope } = life
+      life = undefined
+      watchingSince = undefined
+      yield* Scope.close(scope, Exit.void)
+      yield* cluster.disconnect({ user })
+    })
+
+    /** Boot takes part in the journal's and the cluster's hazards: it may die again. */
+    const boot = Effect.gen(function* () {
+      if (life !== undefined) return
+      death = undefined
+      life = yield* live
+      watchingSince = yield* Clock.currentTimeMillis
+    })
+
+    const settle = Effect.gen(function* () {
+      yield* machines.settle
+      if (life?.dead.value === true) {
+        yield* bury
+        yield* machines.settle
+      }
+    })
+
+    const vouch = (node: string) => Effect.map(Clock.currentTimeMillis, (now) => void vouched.set(node, now))
+    const disturbed = Effect.map(Clock.currentTimeMillis, (now) => {
+      if (watchingSince !== undefined) watchingSince = now
+    })
+    const nodeNamed = (index: number): string => `n${(index % nodes) + 1}`
+    const exists = (name: string) => Effect.map(machines.get(Objects.nodes, { name }), (node) => node !== undefined)
+    const setPermission = (permission: Permission, on: boolean) =>
+      Effect.gen(function* () {
+        if (on) granted.add(permission)
+        else granted.delete(permission)
+        yield* cluster.seed(roles(granted))
+      })
+    const write = (uid: string, count: number) =>
+      Effect.gen(function* () {
+        const known = pods.get(uid)
+        if (known === undefined) return
+        for (let line = 0; line < count; line += 1) {
+          yield* machines
+            .writeLog({ metadata: { name: known.name, uid } }, `${uid} ${known.lines}\n`)
+            .pipe(Effect.ignore)
+          known.lines += 1
+        }
+      })
+    const admin = cluster.admin
+
+    const perform = (command: Command): Effect.Effect<void> =>
+      Effect.gen(function* () {
+        switch (command._tag) {
+          case "Submit":
+            if (life === undefined) return
+            return yield* Effect.forkIn(
+              life.dispatcher
+                .submit({ run: command.run, work: { nodes: 2 }, policy, backends: ["kubeflow"] })
+                .pipe(Effect.ignore),
+              life.scope
+            )
+          case "Advance":
+            return yield* TestClock.adjust(command.seconds * 1000)
+          case "Exit": {
+            const process = pick(yield* machines.processes, command.process)
+            if (process === undefined) return
+            return yield* machines.exit(
+              { metadata: { name: process.pod, uid: process.podUid } },
+              { code: command.code }
+            )
+          }
+          case "Succeed":
+            for (const process of yield* machines.processes) {
+              yield* machines.exit({ metadata: { name: process.pod, uid: process.podUid } }, { code: 0 })
+            }
+            return
+          case "DeletePod": {
+            const pod = pick(yield* machines.pods(namespace), command.pod)
+            if (pod === undefined) return
+            return yield* Effect.ignore(
+              admin.remove(
+                Core.pods,
+                { namespace, name: pod.metadata.name },
+                { propagation: "Background", ...(command.force ? { gracePeriodSeconds: 0 } : {}) }
+              )
+            )
+          }
+          case "Lose":
+            return yield* machines.loseNode(nodeNamed(command.node))
+          case "Return":
+            return yield* machines.returnNode(nodeNamed(command.node))
+          case "PowerOff":
+            return yield* machines.powerOff(nodeNamed(command.node))
+          case "PowerOn": {
+            // Only a machine that is off can be switched on
+            const running = (yield* machines.processes).some(({ node }) => node === nodeNamed(command.node))
+            return running ? undefined : yield* machines.powerOn(nodeNamed(command.node))
+          }
+          case "DeleteNode": {
+            const name = nodeNamed(command.node)
+            if (!(yield* exists(name))) return
+            yield* machines.deleteNode(name)
+            return yield* vouch(name)
+          }
+          case "Taint": {
+            const name = nodeNamed(command.node)
+            if (!(yield* exists(name))) return
+            yield* machines.taintOutOfService(name, command.effect)
+            return yield* vouch(name)
+          }
+          case "Untaint": {
+            const node = yield* machines.get(Objects.nodes, { name: nodeNamed(command.node) })
+            if (node === undefined) return
+            const taints = (node.spec?.taints ?? []).filter(({ key }) => key !== Core.outOfServiceTaint)
+            yield* admin
+              .patch(Core.nodes, { name: node.metadata.name }, { type: "merge", body: { spec: { taints } } })
+              .pipe(Effect.ignore)
+            return
+          }
+          case "Cut":
+            yield* disturbed
+            yield* cluster.disconnect({ user, kind: command.kind }, command.how)
+            return
+          case "Partition":
+            partitioned = true
+            yield* disturbed
+            yield* cluster.disconnect({ user })
+            return
+          case "Heal":
+            partitioned = false
+            return yield* disturbed
+          case "Compact":
+            yield* disturbed
+            return yield* cluster.compact()
+          case "Restart":
+            yield* bury
+            yield* boot
+            yield* Effect.forEach(late.splice(0), (request) => request)
+            return
+          case "DeleteJobSet": {
+            const jobSets = yield* Effect.orDie(admin.list(JobSet.jobSets, { namespace }))
+            const last = jobSets.items.at(-1)
+            if (last === undefined) return
+            return yield* Effect.ignore(
+              admin.remove(JobSet.jobSets, { namespace, name: last.metadata.name }, { propagation: "Background" })
+            )
+          }
+          case "AddNode":
+            if (nodes >= 5) return
+            nodes += 1
+            return yield* machines.createNode(`n${nodes}`)
+          case "Revoke":
+          case "Grant":
+            yield* disturbed
+            return yield* setPermission(command.permission, command._tag === "Grant")
+          case "Kill":
+            if (command.death === "now") return yield* bury
+            death = command.death
+            return
+          case "DeleteTrainJob": {
+            const { items } = yield* Effect.orDie(admin.list(Trainer.trainJobs, { namespace }))
+            const found = pick(items, command.trainJob)
+            if (found === undefined) return
+            return yield* Effect.ignore(
+              admin.remove(
+                Trainer.trainJobs,
+                { namespace, name: found.metadata.name },
+                { propagation: command.propagation, uid: found.metadata.uid }
+              )
+            )
+          }
+          case "Impostor": {
+            const created = yield* Effect.option(
+              admin.create(
+                Trainer.trainJobs,
+                { namespace },
+                Fixtures.trainJob(`${command.run}-${command.n}`, { numNodes: 1, suspend: command.n > 1 })
+              )
+            )
+            if (Option.isSome(created)) foreign.add(created.value.metadata.uid)
+            return
+          }
+          case "Write": {
+            const process = pick(yield* machines.processes, command.process)
+            return process === undefined ? undefined : yield* write(process.podUid, command.lines)
+          }
+        }
+      })
+
+    const heal = Effect.gen(function* () {
+      partitioned = false
+      for (const permission of permissions) granted.add(permission)
+      yield* cluster.seed(roles(granted))
+      yield* bury
+      yield* boot
+      yield* Effect.forEach(late.splice(0), (request) => request)
+      for (let index = 0; index < nodes; index += 1) {
+        yield* perform({ _tag: "Return", node: index })
+        yield* perform({ _tag: "Untaint", node: index })
+      }
+    })
+
+    yield* boot
+    const world: World = {
+      cluster,
+      machines,
+      script,
+      reader,
+      life: () => (life?.dead.value === true ? undefined : life),
+      partitioned: () => partitioned,
+      granted: () => granted,
+      pods,
+      owners,
+      vouched,
+      foreign,
+      watchingSince: () => watchingSince,
+      perform,
+      settle,
+      heal
+    }
+    return world
+  })
