@@ -72,11 +72,11 @@ export const job = (number: number, ranks: number): object => ({
 })
 
 /**
- * A pod of it. `change` gives the pod a new version in which its kubelet wrote something: for rank 0 a text that an update
- * shows, for the others only times.
+ * A pod of it. `change` says what its kubelet wrote last: for rank 0, which cannot pull its image, a text that an update
+ * shows, for the others only a time.
  */
 export const pod = (number: number, rank: number, change: number): object => {
-  const running = rank !== 0 || change === 0
+  const running = rank !== 0
   return {
     kind: "Pod",
     apiVersion: "v1",

@@ -61,6 +61,13 @@ export interface Options {
   readonly limits?: Evidence.Limits | undefined
 }
 
+const defaultRetention = "7 days"
+
+const isDue = (evidence: Evidence.Evidence, now: number, retention: number): boolean => {
+  const since = Evidence.goneSince(evidence)
+  return since !== undefined && now - since >= retention
+}
+
 const keyText = ({ namespace, name }: Key): string => `${namespace}/${name}`
 // Kubernetes names hold no slash
 const parseKey = (text: string): Key => {
@@ -82,7 +89,7 @@ interface Backend {
 
 const fromBackend = (backend: Backend, options: Options): Effect.Effect<Service> =>
   Effect.gen(function* () {
-    const retention = Duration.toMillis(options.retention ?? "7 days")
+    const retention = Duration.toMillis(options.retention ?? defaultRetention)
     const limits = options.limits ?? Evidence.defaultLimits
     // One writer at a time: a change reads, decides and writes
     const lock = yield* Effect.makeSemaphore(1)
@@ -105,8 +112,7 @@ const fromBackend = (backend: Backend, options: Options): Effect.Effect<Service>
       for (const key of yield* backend.keys) {
         const found = yield* load(key)
         if (Option.isNone(found)) continue
-        const since = Evidence.goneSince(found.value)
-        if (since === undefined || now - since < retention) continue
+        if (!isDue(found.value, now, retention)) continue
         yield* Effect.uninterruptible(
           Effect.zipRight(
             backend.remove(key, found.value),
@@ -142,19 +148,29 @@ const fromBackend = (backend: Backend, options: Options): Effect.Effect<Service>
     }
   })
 
-/** A store that lives as long as the process. */
+/** A store that lives as long as the process. It waits for nothing, so that a change needs no lock. */
 export const makeMemory = (options: Options = {}): Effect.Effect<Service> =>
-  Effect.suspend(() => {
+  Effect.sync(() => {
+    const retention = Duration.toMillis(options.retention ?? defaultRetention)
+    const limits = options.limits ?? Evidence.defaultLimits
     const kept = new Map<string, Evidence.Evidence>()
-    return fromBackend(
-      {
-        load: (key) => Effect.sync(() => Option.fromNullable(kept.get(key))),
-        save: (key, _before, after) => Effect.sync(() => void kept.set(key, after)),
-        remove: (key) => Effect.sync(() => void kept.delete(key)),
-        keys: Effect.sync(() => [...kept.keys()])
-      },
-      options
-    )
+    return {
+      get: (key) => Effect.sync(() => Option.fromNullable(kept.get(keyText(key)))),
+      update: (key, change) =>
+        Effect.sync(() => {
+          const text = keyText(key)
+          const before = kept.get(text)
+          const after = Evidence.bound(change(before ?? Evidence.empty(key.namespace, key.name)), limits)
+          if (after !== before) kept.set(text, after)
+          return after
+        }),
+      keys: Effect.sync(() => [...kept.keys()].map(parseKey)),
+      sweep: Effect.map(Clock.currentTimeMillis, (now) => {
+        const due = [...kept].flatMap(([key, evidence]) => (isDue(evidence, now, retention) ? [key] : []))
+        for (const key of due) kept.delete(key)
+        return due.map(parseKey)
+      })
+    }
   })
 
 /** See `makeMemory`. */

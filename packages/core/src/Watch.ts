@@ -66,8 +66,10 @@ export interface Service {
 /** At most so many Nodes or pods are read at once. */
 export const concurrency = 16
 
-// From so many pods on, what one read of a connection brings about a job is classified once, not pod by pod
+// From so many pods on, what one read of a connection brings about a job is kept and classified once, not pod by pod
 const largeJob = 64
+
+const isLarge = (evidence: Evidence.Evidence): boolean => Object.keys(evidence.pods).length > largeJob
 
 // What could not be read is tried again, and the store is swept, at this pace
 const tick = "30 seconds"
@@ -228,7 +230,11 @@ export const make = (
       const told = new Map<string, Update.Update>()
       const unread = new Map<string, Set<string>>()
       const missing = new Map<string, string>()
-      const untold = new Set<string>()
+      // What one read of a connection brought about large jobs, until the end of it
+      const held = new Map<string, Array<ObjectObservation>>()
+      const large = new Set<string>()
+      // Pods of many jobs share Nodes: a Node that was read for one of them serves the others of the same read
+      const nodesRead = new Map<string, Evidence.Observation>()
       let nodesForbiddenUntil = 0
       let ticks = 0
       let isTelling = false
@@ -251,18 +257,24 @@ export const make = (
         Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
           if (nodes.length === 0 || now < nodesForbiddenUntil) return
+          const saw = (
+            node: string,
+            object: Core.Node | undefined
+          ): Effect.Effect<ReadonlyArray<Evidence.Observation>> =>
+            Effect.map(Clock.currentTimeMillis, (at) => {
+              const observation: Evidence.Observation = { _tag: "Node", name: node, node: object, at }
+              nodesRead.set(node, observation)
+              return [observation]
+            })
           const observations = yield* Effect.forEach(
             nodes,
-            (node) =>
-              Effect.matchEffect(api.get(Core.nodes, { name: node }), {
-                onSuccess: (object): Effect.Effect<ReadonlyArray<Evidence.Observation>> =>
-                  Effect.map(Clock.currentTimeMillis, (at) => [{ _tag: "Node", name: node, node: object, at }]),
+            (node) => {
+              const known = nodesRead.get(node)
+              if (known !== undefined) return Effect.succeed([known])
+              return Effect.matchEffect(api.get(Core.nodes, { name: node }), {
+                onSuccess: (object) => saw(node, object),
                 onFailure: (error): Effect.Effect<ReadonlyArray<Evidence.Observation>> => {
-                  if (error._tag === "KubeNotFound") {
-                    return Effect.map(Clock.currentTimeMillis, (at) => [
-                      { _tag: "Node", name: node, node: undefined, at }
-                    ])
-                  }
+                  if (error._tag === "KubeNotFound") return saw(node, undefined)
                   const again = unread.get(name) ?? new Set<string>()
                   unread.set(name, again.add(node))
                   if (error._tag === "KubeForbidden") {
@@ -275,7 +287,8 @@ export const make = (
                   }
                   return Effect.as(onProblem({ _tag: "Unavailable", kind: `Node/${node}`, error }), [])
                 }
-              }),
+              })
+            },
             { concurrency }
           )
           const seen = observations.flat()
@@ -284,44 +297,51 @@ export const make = (
           yield* store.update(key(name), (evidence) => Evidence.foldAll(evidence, seen))
         })
 
-      /** Answers how many pods are known. */
+      /** Answers the evidence after it. */
       const keep = (
         name: string,
         observations: ReadonlyArray<ObjectObservation>
-      ): Effect.Effect<number, EvidenceStore.EvidenceStoreError> =>
-        Effect.gen(function* () {
-          let before: Evidence.Evidence | undefined
-          const after = yield* store.update(key(name), (evidence) => {
+      ): Effect.Effect<Evidence.Evidence, EvidenceStore.EvidenceStoreError> => {
+        let before: Evidence.Evidence | undefined
+        return Effect.flatMap(
+          store.update(key(name), (evidence) => {
             before = evidence
             return Evidence.foldAll(evidence, observations)
-          })
-          const nodes = new Set<string>()
-          for (const observation of observations) {
-            if (observation._tag !== "Pod") continue
-            const { uid } = observation.object.metadata
-            const pod = after.pods[uid]
-            const node = pod?.pod.spec?.nodeName
-            if (pod !== undefined && node && wantsNode(before?.pods[uid], pod)) nodes.add(node)
+          }),
+          (after) => {
+            const nodes = new Set<string>()
+            for (const observation of observations) {
+              if (observation._tag !== "Pod") continue
+              const { uid } = observation.object.metadata
+              const pod = after.pods[uid]
+              const node = pod?.pod.spec?.nodeName
+              if (pod !== undefined && node && wantsNode(before?.pods[uid], pod)) nodes.add(node)
+            }
+            if (nodes.size === 0) return Effect.succeed(after)
+            return Effect.flatMap(readNodes(name, [...nodes]), () =>
+              Effect.map(store.get(key(name)), (found) => (found._tag === "None" ? after : found.value))
+            )
           }
-          yield* readNodes(name, [...nodes])
-          return Object.keys(after.pods).length
+        )
+      }
+
+      /** What is new to tell about the TrainJobs of a name. */
+      const tellFrom = (evidence: Evidence.Evidence): ReadonlyArray<Update.Update> => {
+        const uids =
+          scope._tag === "Ref" && scope.ref.uid !== undefined ? [scope.ref.uid] : Object.keys(evidence.trainJobs)
+        return uids.flatMap((uid) => {
+          const made = Update.make(evidence, uid)
+          const update: Update.Update =
+            missing.size === 0 ? made : { ...made, notes: [...made.notes, ...missing.values()] }
+          const last = told.get(uid)
+          if (last !== undefined && Update.equals(last, update)) return []
+          told.set(uid, update)
+          return [update]
         })
+      }
 
       const tell = (name: string): Effect.Effect<ReadonlyArray<Update.Update>, EvidenceStore.EvidenceStoreError> =>
-        Effect.map(store.get(key(name)), (found) => {
-          if (found._tag === "None") return []
-          const evidence = found.value
-          const uids =
-            scope._tag === "Ref" && scope.ref.uid !== undefined ? [scope.ref.uid] : Object.keys(evidence.trainJobs)
-          return uids.flatMap((uid) => {
-            const made = Update.make(evidence, uid)
-            const update: Update.Update = { ...made, notes: [...made.notes, ...missing.values()] }
-            const last = told.get(uid)
-            if (last !== undefined && Update.equals(last, update)) return []
-            told.set(uid, update)
-            return [update]
-          })
-        })
+        Effect.map(store.get(key(name)), (found) => (found._tag === "None" ? [] : tellFrom(found.value)))
 
       /** Whether the pod still exists: then it only left the selector. What cannot be asked was not seen to be deleted. */
       const confirm = (pod: Core.Pod, presence: "seen" | "inferred", at: number): Effect.Effect<ObjectObservation> =>
@@ -450,7 +470,7 @@ export const make = (
         return (yield* Effect.forEach(names, tell)).flat()
       })
 
-      const handle = (input: Input, isFollowed: boolean): Effect.Effect<ReadonlyArray<Update.Update>, Failure> =>
+      const handle = (input: Input): Effect.Effect<ReadonlyArray<Update.Update>, Failure> =>
         Effect.gen(function* () {
           if (input.kind === "Tick") {
             ticks += 1
@@ -490,9 +510,8 @@ export const make = (
               else group.push(observation)
             }
             for (const [name, group] of groups) {
-              const size = yield* keep(name, group)
-              if (input.kind === "Pod" && isFollowed && size > largeJob) untold.add(name)
-              else names.add(name)
+              if (isLarge(yield* keep(name, group))) large.add(name)
+              names.add(name)
             }
             if (input.event._tag === "Snapshot") listed.add(input.kind)
           }
@@ -505,16 +524,42 @@ export const make = (
           return (yield* Effect.forEach(names, tell)).flat()
         })
 
+      /** Keeps and tells what was held back. */
+      const release: Effect.Effect<ReadonlyArray<Update.Update>, EvidenceStore.EvidenceStoreError> = Effect.suspend(
+        () => {
+          if (held.size === 0) return Effect.succeed([])
+          const groups = [...held]
+          held.clear()
+          return Effect.map(
+            Effect.forEach(groups, ([name, group]) => Effect.map(keep(name, group), tellFrom)),
+            (all) => (isTelling ? all.flat() : [])
+          )
+        }
+      )
+
       return (chunk) =>
         Effect.gen(function* () {
+          const clock = yield* Effect.clock
           const updates: Array<Update.Update> = []
-          const pending = Chunk.toReadonlyArray(chunk)
-          for (const [index, input] of pending.entries()) {
-            updates.push(...(yield* handle(input, index < pending.length - 1)))
+          nodesRead.clear()
+          for (const input of chunk) {
+            if (input.kind === "Tick" || input.kind === "Unavailable" || input.event._tag !== "Applied") {
+              updates.push(...(yield* release), ...(yield* handle(input)))
+              continue
+            }
+            const observation = observe(input.kind, input.event.object, "present", clock.unsafeCurrentTimeMillis())
+            const name = Evidence.trainJobNameOf(observation)
+            if (name === undefined || !isInScope(scope, name)) continue
+            const group = held.get(name)
+            if (group !== undefined) group.push(observation)
+            else if (large.has(name)) held.set(name, [observation])
+            else {
+              const after = yield* keep(name, [observation])
+              if (input.kind === "Pod" && isLarge(after)) large.add(name)
+              if (isTelling) for (const update of tellFrom(after)) updates.push(update)
+            }
           }
-          const names = [...untold]
-          untold.clear()
-          if (isTelling) updates.push(...(yield* Effect.forEach(names, tell)).flat())
+          updates.push(...(yield* release))
           return Chunk.unsafeFromArray(updates)
         })
     }

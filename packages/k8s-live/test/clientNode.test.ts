@@ -69,17 +69,18 @@ const suite = (name: string, load: Effect.Effect<ClientNode>): void => {
         const namespace = "default"
         const body = { metadata: { name: "settings", labels: { a: "b" } }, data: { a: "1" } }
         const created = await core.createNamespacedConfigMap({ namespace, body })
-        expect(created.metadata?.creationTimestamp).toBeInstanceOf(Date)
+        const { metadata } = created
+        expect(metadata?.creationTimestamp).toBeInstanceOf(Date)
         await expect(core.createNamespacedConfigMap({ namespace, body })).rejects.toMatchObject({ code: 409 })
         const listed = await core.listNamespacedConfigMap({ namespace, labelSelector: "a=b" })
-        expect(listed.items.map(({ metadata }) => metadata?.name)).toEqual(["settings"])
+        expect(listed.items.map((item) => item.metadata?.name)).toEqual(["settings"])
         await core.replaceNamespacedConfigMap({
           namespace,
           name: "settings",
-          body: { ...created, data: { a: "1", b: "2" } }
+          body: { metadata, data: { a: "1", b: "2" } }
         })
         await expect(
-          core.replaceNamespacedConfigMap({ namespace, name: "settings", body: { ...created, data: {} } })
+          core.replaceNamespacedConfigMap({ namespace, name: "settings", body: { metadata, data: {} } })
         ).rejects.toMatchObject({ code: 409 })
         const patched = await core.patchNamespacedConfigMap(
           { namespace, name: "settings", body: { data: { c: "3" } } },

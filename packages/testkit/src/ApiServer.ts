@@ -493,6 +493,8 @@ const makeHandler = (options: Options) => {
         custom: type?.custom ?? false
       })
       if (Either.isLeft(body)) {
+        // Whether the type is served at all comes before what its body is
+        if (type === undefined) return yield* call(exchange, transport, asked, representation.right)
         return yield* refuse(exchange, subject, asked, Answer.json(body.left.code ?? 400, body.left))
       }
       // A POST to a custom resource's name is a create like any other

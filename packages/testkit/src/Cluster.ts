@@ -320,6 +320,8 @@ const build = (options: Options, startedAt: number): Service => {
     watchCount: 0
   }
   const open = new Set<Open>()
+  /** The logs among them: a pod that goes must not look through all watches. */
+  const tails = new Set<Open>()
   const waiting = new Map<string, Set<Open>>()
 
   const stopWaiting = (connection: Open): void => {
@@ -356,7 +358,7 @@ const build = (options: Options, startedAt: number): Service => {
   }
 
   const following = (uid: string): boolean => {
-    for (const { connection, keys } of open) if (connection.kind === "log" && keys.includes(logKey(uid))) return true
+    for (const { keys } of tails) if (keys.includes(logKey(uid))) return true
     return false
   }
 
@@ -439,12 +441,14 @@ const build = (options: Options, startedAt: number): Service => {
   const register = (connection: Connection, keys: ReadonlyArray<string>): Open => {
     const entry: Open = { connection, keys, wake: undefined, wokenBy: undefined, cut: undefined }
     open.add(entry)
+    if (connection.kind === "log") tails.add(entry)
     return entry
   }
 
   const unregister = (connection: Open): void => {
     stopWaiting(connection)
     open.delete(connection)
+    tails.delete(connection)
   }
 
   /**

@@ -149,7 +149,8 @@ export const invalid = (
   name: string,
   errors: ReadonlyArray<FieldError>
 ): Failure => {
-  const texts = errors.map(({ field, message }) => `${field}: ${message}`)
+  // Told once each, though the causes repeat
+  const texts = [...new Set(errors.map(({ field, message }) => `${field}: ${message}`))]
   return make(
     422,
     "Invalid",

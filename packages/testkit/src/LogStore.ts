@@ -330,7 +330,7 @@ export const parseOptions = (request: KubeRequest.KubeRequest, now: number): Eit
         message: `Invalid value: ${limitBytes}: must be greater than 0`
       })
     }
-    if (sinceSeconds !== undefined && sinceTime !== "") {
+    if (sinceSeconds !== undefined && request.query["sinceTime"] !== undefined) {
       errors.push({
         field: "[]",
         reason: "FieldValueForbidden",

@@ -1,10 +1,16 @@
 /**
- * OpenAPI documents of the served types: enough for kubectl's validation, `apply`, `create` and `explain`. Objects are
- * described down to `metadata`; `spec`, `status` and the rest keep unknown fields.
+ * OpenAPI documents of the served types: enough for kubectl's validation, `apply`, `create` and `explain`. Built-in kinds
+ * are described by the tables of their protobuf messages, the custom ones of core/model by their schemas as far as those
+ * go, others down to `metadata`. Every object keeps unknown fields.
  *
  * @module
  */
 import * as Resource from "@dispatch-kubeflow/core/kube/Resource"
+import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
+import * as Kueue from "@dispatch-kubeflow/core/model/Kueue"
+import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
+import { JSONSchema } from "effect"
+import * as Protobuf from "./Protobuf.js"
 
 /** What a document says about one resource type. */
 export interface Described {
@@ -59,19 +65,156 @@ const objectMeta: Json = {
   "x-kubernetes-preserve-unknown-fields": true
 }
 
-const objectSchema = (type: Described, reference: (name: string) => string): Json => ({
-  type: "object",
-  description: `${type.kind} in ${Resource.apiVersion(type)}.`,
-  properties: {
-    apiVersion: string("Group and version of the schema of this object."),
-    kind: string("Kind of this object."),
-    metadata: { description: "The object's metadata.", allOf: [{ $ref: reference(metaName) }] },
-    spec: { ...open, description: "What is wanted." },
-    status: { ...open, description: "What is." }
-  },
-  "x-kubernetes-preserve-unknown-fields": true,
-  "x-kubernetes-group-version-kind": [groupVersionKind(type)]
-})
+type Reference = (name: string) => string
+
+/** `core.v1.PodSpec` of the tables as the name of its schema. */
+const messageSchemaName = (message: string): string =>
+  message.startsWith("meta.") ? `io.k8s.apimachinery.pkg.apis.${message}` : `io.k8s.api.${message}`
+
+const scalars: Readonly<Record<string, Json>> = {
+  string: { type: "string" },
+  int: { type: "integer", format: "int64" },
+  bool: { type: "boolean" },
+  bytes: { type: "string", format: "byte" },
+  time: { type: "string", format: "date-time" },
+  microtime: { type: "string", format: "date-time" },
+  quantity: { type: "string" },
+  intorstring: { type: "string", format: "int-or-string" },
+  fields: { type: "object" },
+  list: { type: "array", items: { type: "string" } }
+}
+
+const messageProperties = (message: Protobuf.Message, reference: Reference): Json =>
+  Object.fromEntries(
+    [...message.values()].flatMap(({ many, name, type }): ReadonlyArray<readonly [string, unknown]> => {
+      if (name === "") {
+        const lent = Protobuf.messageOf(type)
+        return lent === undefined ? [] : Object.entries(messageProperties(lent, reference))
+      }
+      const one: Json = scalars[type] ?? { allOf: [{ $ref: reference(messageSchemaName(type)) }] }
+      const value: Json =
+        many === "one"
+          ? one
+          : many === "list"
+            ? { type: "array", items: one }
+            : { type: "object", additionalProperties: one }
+      return [[name, value]]
+    })
+  )
+
+/** The messages that a message holds, itself included. */
+const messagesOf = (name: string, found: Set<string>): ReadonlySet<string> => {
+  const message = found.has(name) ? undefined : Protobuf.messageOf(name)
+  if (message === undefined) return found
+  found.add(name)
+  for (const { type } of message.values()) messagesOf(type, found)
+  return found
+}
+
+const isRecord = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** A JSON schema of the model as a structural one: what may be null is optional, and what is not named is kept. */
+const structural = (schema: unknown, definitions: Json): Json => {
+  if (!isRecord(schema)) return open
+  const { $ref, additionalProperties, anyOf, items, properties, type } = schema
+  if (typeof $ref === "string") return structural(definitions[$ref.slice($ref.lastIndexOf("/") + 1)], definitions)
+  if (Array.isArray(anyOf)) {
+    const [only, ...more] = anyOf.filter((each) => !(isRecord(each) && each["type"] === "null"))
+    return more.length === 0 && only !== undefined ? structural(only, definitions) : open
+  }
+  switch (type) {
+    case "string":
+    case "boolean":
+      return { type }
+    case "number":
+    case "integer":
+      return { type: "integer", format: "int64" }
+    case "array":
+      return { type: "array", items: structural(items, definitions) }
+    case "object":
+      return {
+        ...open,
+        ...(isRecord(properties)
+          ? {
+              properties: Object.fromEntries(
+                Object.entries(properties).map(([name, value]) => [name, structural(value, definitions)])
+              )
+            }
+          : {}),
+        ...(isRecord(additionalProperties)
+          ? { additionalProperties: structural(additionalProperties, definitions) }
+          : {})
+      }
+    default:
+      return open
+  }
+}
+
+const modelled: ReadonlyArray<Resource.Any> = [
+  Trainer.trainJobs,
+  Trainer.trainingRuntimes,
+  Trainer.clusterTrainingRuntimes,
+  JobSet.jobSets,
+  ...Object.values(Kueue).filter(
+    (value): value is Resource.Any => isRecord(value) && "plural" in value && "schema" in value
+  )
+]
+
+const structures = new Map<string, Json>()
+
+/** The properties of a custom kind that core/model reads. */
+const modelProperties = (type: Described): Json => {
+  const id = `${type.group}/${type.version}/${type.plural}`
+  const known = structures.get(id)
+  if (known !== undefined) return known
+  const model = modelled.find(
+    ({ group, plural, version }) => group === type.group && version === type.version && plural === type.plural
+  )
+  const schema: unknown = model === undefined ? undefined : JSONSchema.make(model.schema)
+  const definitions = isRecord(schema) && isRecord(schema["$defs"]) ? schema["$defs"] : {}
+  const { properties } = structural(schema, definitions)
+  const found = isRecord(properties) ? properties : {}
+  structures.set(id, found)
+  return found
+}
+
+const messageOfKind = (type: Described): string | undefined =>
+  Protobuf.messageOfKind(Resource.apiVersion(type), type.kind)
+
+const objectSchema = (type: Described, reference: Reference): Json => {
+  const message = messageOfKind(type)
+  const table = message === undefined ? undefined : Protobuf.messageOf(message)
+  return {
+    type: "object",
+    description: `${type.kind} in ${Resource.apiVersion(type)}.`,
+    properties: {
+      spec: { ...open, description: "What is wanted." },
+      status: { ...open, description: "What is." },
+      ...(table === undefined ? modelProperties(type) : messageProperties(table, reference)),
+      apiVersion: string("Group and version of the schema of this object."),
+      kind: string("Kind of this object."),
+      metadata: { description: "The object's metadata.", allOf: [{ $ref: reference(metaName) }] }
+    },
+    "x-kubernetes-preserve-unknown-fields": true,
+    "x-kubernetes-group-version-kind": [groupVersionKind(type)]
+  }
+}
+
+/** The schemas of the objects, and of the messages that they hold. */
+const schemas = (types: ReadonlyArray<Described>, reference: Reference): Json => {
+  const found = new Set<string>()
+  for (const type of types) messagesOf(messageOfKind(type) ?? "", found)
+  return {
+    ...Object.fromEntries(
+      [...found].map((name) => [
+        messageSchemaName(name),
+        { ...open, properties: messageProperties(Protobuf.messageOf(name) ?? new Map(), reference) }
+      ])
+    ),
+    [metaName]: objectMeta,
+    ...Object.fromEntries(types.map((type) => [schemaName(type), objectSchema(type, reference)]))
+  }
+}
 
 const queryParameter = (name: string): Json => ({ name, in: "query", schema: { type: "string", uniqueItems: true } })
 // kubectl asks the server to validate only where a write names this parameter
@@ -138,12 +281,7 @@ export const document = (types: ReadonlyArray<Described>, prefix: string, server
     info: { title: "Kubernetes", version: serverVersion },
     paths: Object.assign({}, ...described.map(pathsOf)) as Json,
     components: {
-      schemas: {
-        [metaName]: objectMeta,
-        ...Object.fromEntries(
-          described.map((type) => [schemaName(type), objectSchema(type, (name) => `#/components/schemas/${name}`)])
-        )
-      }
+      schemas: schemas(described, (name) => `#/components/schemas/${name}`)
     }
   }
 }
@@ -153,12 +291,7 @@ export const documentV2 = (types: ReadonlyArray<Described>, serverVersion: strin
   swagger: "2.0",
   info: { title: "Kubernetes", version: serverVersion },
   paths: {},
-  definitions: {
-    [metaName]: objectMeta,
-    ...Object.fromEntries(
-      types.map((type) => [schemaName(type), objectSchema(type, (name) => `#/definitions/${name}`)])
-    )
-  }
+  definitions: schemas(types, (name) => `#/definitions/${name}`)
 })
 
 const lengthDelimited = (field: number, content: Uint8Array): Uint8Array =>

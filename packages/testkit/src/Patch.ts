@@ -95,6 +95,12 @@ export const json = (document: Json.JsonObject, patch: unknown): Result => {
       `error decoding patch: json: cannot unmarshal ${goType(patch)} into Go value of type []handlers.jsonPatchOp`
     )
   }
+  const stranger = (patch as ReadonlyArray<unknown>).find((operation) => !Json.isObject(operation))
+  if (stranger !== undefined) {
+    return malformed(
+      `error decoding patch: json: cannot unmarshal ${goType(stranger)} into Go value of type handlers.jsonPatchOp`
+    )
+  }
   let current: Json.Json = document
   for (const operation of patch as ReadonlyArray<unknown>) {
     const op = Json.at(operation, "op")
@@ -215,7 +221,7 @@ const mergeList = (
   if (key === undefined) {
     if (!sets.has(field)) return patch
     const added = patch.filter((item) => !current.some((present) => Json.equal(present, item)))
-    const all = [...current, ...added]
+    const all = order === undefined ? [...added, ...current] : [...current, ...added]
     return order === undefined
       ? all
       : interleave(
@@ -279,6 +285,8 @@ export const strategic = (document: Json.Json | undefined, patch: Json.Json): Js
     if (key.startsWith("$")) continue
     if (value === null) delete result[key]
     else if (Json.isArray(value)) result[key] = mergeList(key, Json.array(result[key]), value, orders.get(key))
+    // A directive where there is nothing yet means nothing
+    else if (result[key] === undefined && Json.at(value, "$patch") !== undefined) continue
     else result[key] = strategic(result[key], value)
   }
   for (const [field, order] of orders) {

@@ -12,7 +12,7 @@ import * as Tables from "./ProtobufTables.js"
 export const mediaType = "application/vnd.kubernetes.protobuf"
 
 /** How one field of a message reads in JSON. */
-interface Field {
+export interface Field {
   /** Empty: the fields of the message belong to the one around it. */
   readonly name: string
   readonly many: "one" | "list" | "map"
@@ -22,7 +22,8 @@ interface Field {
   readonly type: string
 }
 
-type Message = ReadonlyMap<number, Field>
+/** The fields of a message by their numbers. */
+export type Message = ReadonlyMap<number, Field>
 
 const fieldOf = (text: string): Field => {
   const [, name = "", prefix = "", type = ""] = /^(?:(\S+) )?(\*|\[\]|\{\})?(\S+)$/.exec(text) ?? []
@@ -36,7 +37,8 @@ const fieldOf = (text: string): Field => {
 
 const parsed = new Map<string, Message>()
 
-const messageOf = (name: string): Message | undefined => {
+/** A message by the name that it has in the tables. */
+export const messageOf = (name: string): Message | undefined => {
   const known = parsed.get(name)
   if (known !== undefined) return known
   const fields = Tables.messages[name]
@@ -45,6 +47,10 @@ const messageOf = (name: string): Message | undefined => {
   parsed.set(name, message)
   return message
 }
+
+/** The name of the message of a kind. */
+export const messageOfKind = (apiVersion: string, kind: string): string | undefined =>
+  Tables.kinds[`${apiVersion}/${kind}`]
 
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
@@ -242,8 +248,7 @@ export const decode = (bytes: Uint8Array): Either.Either<Record<string, unknown>
       } else if (field === 2) raw = asBytes(value)
     }
     // Every group has the options of a deletion as its own
-    const name = kind === "DeleteOptions" ? `v1/${kind}` : `${apiVersion}/${kind}`
-    const shape = messageOf(Tables.kinds[name] ?? "")
+    const shape = messageOf(messageOfKind(kind === "DeleteOptions" ? "v1" : apiVersion, kind) ?? "")
     return shape === undefined
       ? Either.left(`${unread} kind "${kind}" in version "${apiVersion}"`)
       : Either.right({ apiVersion, kind, ...readMessage(raw, shape) })

@@ -178,6 +178,10 @@ export const authorize = (
 
 /** The name that a list, watch or deletecollection selects by `metadata.name=`. */
 const selectedName = (request: KubeRequest.KubeRequest): string | undefined => {
+  const { labelSelector = "", limit = "", timeoutSeconds = "" } = request.query
+  // Options that cannot be read name nothing
+  const readable = [limit, timeoutSeconds].every((text) => text === "" || /^[+-]?\d+$/.test(text))
+  if (!readable || Either.isLeft(Selector.parseLabels(labelSelector))) return undefined
   const parsed = Selector.parseFields(request.query["fieldSelector"] ?? "")
   return Either.isRight(parsed)
     ? parsed.right.find(({ field, operator }) => field === "metadata.name" && operator === "=")?.value
@@ -270,11 +274,7 @@ const accessReview = (
         {
           field: "spec",
           reason: "FieldValueInvalid",
-          message: `Invalid value: ${Json.isObject(resource) ? JSON.stringify(spec) : "null"}: ${
-            Json.isObject(resource)
-              ? "cannot specify both nonResourceAttributes and resourceAttributes"
-              : "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-          }`
+          message: `Invalid value: ${Json.isObject(resource) ? JSON.stringify(spec) : "null"}: exactly one of nonResourceAttributes or resourceAttributes must be specified`
         }
       ])
     )

@@ -350,10 +350,14 @@ const podPrepare = (pod: Json.JsonObject, old?: Json.JsonObject): Json.JsonObjec
       priority: 0,
       preemptionPolicy: "PreemptLowerPriority"
     }),
-    status:
-      Json.at(pod, "status", "qosClass") === undefined
-        ? defaulted(Json.object(pod["status"]), { phase: "Pending", qosClass: qosClass(spec) })
-        : defaulted(Json.object(pod["status"]), { phase: "Pending" })
+    ...(old === undefined
+      ? {
+          status:
+            Json.at(pod, "status", "qosClass") === undefined
+              ? defaulted(Json.object(pod["status"]), { phase: "Pending", qosClass: qosClass(spec) })
+              : defaulted(Json.object(pod["status"]), { phase: "Pending" })
+        }
+      : {})
   }
 }
 
@@ -443,8 +447,19 @@ const jobDefaults = (job: Json.JsonObject): Json.JsonObject => {
   })
   const template = Json.object(spec["template"])
   const filled = Json.set(template, ["spec"], podSpecDefaults(Json.object(template["spec"])))
-  return withTemplateLabels(Json.set(job, ["spec"], Json.set(spec, ["template"], filled)))
+  return withoutZeroCounters(withTemplateLabels(Json.set(job, ["spec"], Json.set(spec, ["template"], filled))))
 }
+
+/** Go leaves these out when they are 0. */
+const zeroCounters = ["active", "succeeded", "failed"]
+
+const withoutZeroCounters = (job: Json.JsonObject): Json.JsonObject =>
+  within(job, ["status"], (status) =>
+    Json.omit(
+      status,
+      zeroCounters.filter((key) => status[key] === 0)
+    )
+  )
 
 /** A Job without labels has those of its template: https://kubernetes.io/docs/concepts/workloads/controllers/job/ */
 const withTemplateLabels = (job: Json.JsonObject): Json.JsonObject => {
@@ -499,13 +514,21 @@ const schedulingPaths: ReadonlyArray<ReadonlyArray<string>> = [
   ["spec", "schedulingGates"]
 ]
 
+/** The name is the value of a label of the pods. */
+const labelNameErrors = (job: Json.JsonObject): ReadonlyArray<FieldError> => {
+  const name = Json.string(Json.at(job, "metadata", "name")) ?? ""
+  return name.length <= 63 || name.length > 253
+    ? []
+    : [invalid("spec.template.labels", `Invalid value: ${JSON.stringify(name)}: must be no more than 63 bytes`)]
+}
+
 /** Pods of an Indexed Job are named after it, and their names are host names. */
 const jobNameErrors = (job: Json.JsonObject): ReadonlyArray<FieldError> => {
   const completions = Json.number(Json.at(job, "spec", "completions")) ?? 0
   if (Json.at(job, "spec", "completionMode") !== "Indexed" || completions === 0) return []
   const name = Json.string(Json.at(job, "metadata", "name")) ?? ""
   const pod = `${name}-${completions - 1}`
-  return name === "" || (pod.length <= 63 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(pod))
+  return pod.length <= 63 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(pod)
     ? []
     : [
         invalid(
@@ -523,6 +546,11 @@ const podSpecProblem = (spec: Json.Json | undefined, owner: string, path: string
   if (spec === undefined || spec === null) return undefined
   if (!Json.isObject(spec)) {
     return `json: cannot unmarshal ${goWord(spec)} into Go struct field ${owner}.${path} of type v1.PodSpec`
+  }
+  for (const key of ["nodeName", "restartPolicy", "schedulerName", "serviceAccountName"]) {
+    const value = spec[key]
+    if (value === undefined || value === null || typeof value === "string") continue
+    return `json: cannot unmarshal ${goWord(value)} into Go struct field PodSpec.${path}.${key} of type string`
   }
   for (const container of Json.array(spec["containers"])) {
     for (const key of ["name", "image"]) {
@@ -577,7 +605,7 @@ const jobSpecErrors = (spec: Json.JsonObject): ReadonlyArray<FieldError> => {
 const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
   const spec = Json.object(job["spec"])
   if (old === undefined) {
-    const errors: Array<FieldError> = [...jobNameErrors(job), ...jobSpecErrors(spec)]
+    const errors: Array<FieldError> = [...jobSpecErrors(spec), ...labelNameErrors(job), ...jobNameErrors(job)]
     const restartPolicy = Json.at(spec, "template", "spec", "restartPolicy")
     if (restartPolicy === "Always") {
       errors.push({
@@ -639,7 +667,14 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
     for (const path of schedulingPaths) template = Json.set(template, path, Json.at(templateBefore, ...path))
   }
   if (!Json.equal(template, templateBefore)) {
-    errors.push(invalid("spec.template", `Invalid value: ${JSON.stringify(spec["template"])}: field is immutable`))
+    // Of a Job that never ran only the pod's spec is compared as a whole
+    const path = neverStarted ? ["template", "spec"] : ["template"]
+    errors.push(
+      invalid(
+        `spec.${path.join(".")}`,
+        `Invalid value: ${JSON.stringify(Json.at(spec, ...path))}: field is immutable`
+      )
+    )
   }
   for (const key of ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]) {
     unchanged(key)
@@ -740,6 +775,16 @@ const dataValidate = (object: Json.JsonObject): ReadonlyArray<FieldError> => {
   }
   return errors
 }
+
+/** Go leaves empty maps out. */
+const configMapDefaults = (object: Json.JsonObject): Json.JsonObject =>
+  Json.omit(
+    object,
+    ["data", "binaryData"].filter((key) => {
+      const value = object[key]
+      return value === null || (Json.isObject(value) && Object.keys(value).length === 0)
+    })
+  )
 
 const immutableText = "Forbidden: field is immutable when `immutable` is set"
 
@@ -1197,6 +1242,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     scope: "Namespaced",
     shortNames: ["cm"],
     members: ["data", "binaryData", "immutable"],
+    defaults: configMapDefaults,
     validate: configMapValidate,
     decodeError: stringMapError("ConfigMap", ["data", "binaryData"])
   },

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs"
 import * as Net from "node:net"
 import * as KubeError from "@dispatch-kubeflow/core/kube/KubeError"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
@@ -483,6 +484,52 @@ describe("requests", () => {
         spec: { resourceAttributes: { namespace: "ns1", verb: "get", resource: "pods", subresource: "log" } },
         status: { allowed: false }
       })
+    })
+  )
+
+  it.scopedLive("null is an object without fields where the type is built in, and no object of a custom resource", () =>
+    Effect.gen(function* () {
+      const server = yield* serveWith(echo)
+      const builtIn = yield* post(`${server.url}/api/v1/namespaces/a/configmaps`, "null")
+      expect(JSON.parse(builtIn.text)).toEqual({})
+      const custom = yield* post(`${server.url}/apis/trainer.kubeflow.org/v1alpha1/namespaces/a/trainjobs`, "null\n")
+      expect([custom.status, JSON.parse(custom.text).message]).toEqual([
+        400,
+        "the object provided is unrecognized (must be of type TrainJob): Object 'Kind' is missing in 'null\n' (6e756c6c0a)"
+      ])
+    })
+  )
+
+  it.scopedLive(
+    "a body that cannot be read is shown by its start: as text if it begins like an object, else in hex",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* serveWith(echo)
+        const shown = (text: string) =>
+          Effect.map(
+            post(`${server.url}/api/v1/namespaces/a/configmaps`, text),
+            (answer) => /\(([^()]*)\)$/.exec(String(JSON.parse(answer.text).message))?.[1]
+          )
+        expect(yield* shown(`{"a": "01234567890123456789012345",}`)).toBe(`{"a": "01234567890123456789012 ...`)
+        expect(yield* shown("apiVersion v1 and a long long text")).toBe(
+          "61706956657273696f6e20763120616e642061206c6f6e67206c6f6e6720 ..."
+        )
+        expect(yield* shown("")).toBe("<empty>")
+      })
+  )
+
+  it.scopedLive("protobuf of every built-in kind: nested, inlined, maps, quantities, times, owned fields", () =>
+    Effect.gen(function* () {
+      const server = yield* serveWith(echo)
+      // What client-go writes for a pod, and the JSON that it stands for: see `test/clients/go/encoded`
+      const encoded = readFileSync(new URL("clients/go/encoded/pod.txt", import.meta.url), "utf8")
+      const [protobuf = "", json = ""] = encoded.split("\n")
+      const answer = yield* post(
+        `${server.url}/api/v1/namespaces/a/pods`,
+        Buffer.from(protobuf, "base64"),
+        "application/vnd.kubernetes.protobuf"
+      )
+      expect([answer.status, JSON.parse(answer.text)]).toEqual([201, JSON.parse(json)])
     })
   )
 

@@ -1,5 +1,6 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect, Queue } from "effect"
+import * as Fixtures from "../src/Fixtures.js"
 import * as TestCluster from "../src/TestCluster.js"
 import * as Served from "./clients/served.js"
 
@@ -57,6 +58,12 @@ if (!Served.succeeds(binary, ["version", "--client"])) {
           expect(resources).toMatch(/^pods +po +v1 +true +Pod$/m)
           expect(resources).toMatch(/^trainjobs +trainer\.kubeflow\.org\/v1alpha1 +true +TrainJob$/m)
           expect(yield* ok(["explain", "trainjob"])).toMatch(/KIND: +TrainJob/)
+          expect(yield* ok(["explain", "trainjob.spec"])).toMatch(/^ +runtimePatches\t<\[\]Object>$/m)
+          expect(yield* ok(["explain", "pod.spec.containers.livenessProbe"])).toMatch(/^ +httpGet\t<HTTPGetAction>$/m)
+          expect(yield* ok(["explain", "job.status.conditions"])).toMatch(/FIELD: conditions <\[\]JobCondition>/)
+          expect(yield* fails(["create", "deployment", "d", "--image=busybox"])).toContain(
+            "the server could not find the requested resource"
+          )
           expect(yield* ok(["get", "--raw", "/healthz"])).toBe("ok")
         }),
       seconds
@@ -159,6 +166,43 @@ if (!Served.succeeds(binary, ["version", "--client"])) {
           yield* ok(["replace", "-f", "-"], configMap("5"))
           expect(yield* fails(["create", "configmap", "applied"])).toContain(`configmaps "applied" already exists`)
           yield* ok(["delete", "configmap", "applied"])
+        }),
+      seconds
+    )
+
+    it.scoped(
+      "the life of a TrainJob: apply, wait, logs -f to its end, describe with events, delete",
+      () =>
+        Effect.gen(function* () {
+          const { follow } = yield* Kubectl
+          const program = {
+            runs: [{ after: 4000, code: 0 }],
+            output: [
+              { after: 0, text: "epoch 1\n" },
+              { after: 2000, text: "epoch 2\n" }
+            ]
+          }
+          const annotations = { "testkit.dispatch-kubeflow.dev/program": JSON.stringify(program) }
+          const job = Fixtures.trainJob("life", {
+            numNodes: 2,
+            spec: { runtimePatches: [Fixtures.annotationPatch("example.com/kubectl", annotations)] }
+          })
+          const rank0 = "jobset.sigs.k8s.io/jobset-name=life,batch.kubernetes.io/job-completion-index=0"
+          expect(yield* ok(["apply", "-f", "-"], JSON.stringify(job))).toBe(
+            "trainjob.trainer.kubeflow.org/life created\n"
+          )
+          yield* ok(["wait", "--for=create", "pod", "-l", rank0, "--timeout=20s"])
+          yield* ok(["wait", "--for=condition=Ready", "pod", "-l", rank0, "--timeout=20s"])
+          const lines = yield* follow(["logs", "-f", "-l", rank0, "-c", "node"])
+          expect([yield* Queue.take(lines), yield* Queue.take(lines)]).toEqual(["epoch 1", "epoch 2"])
+          yield* ok(["wait", "--for=condition=Complete", "trainjob/life", "--timeout=30s"])
+          expect(yield* ok(["get", "trainjob", "life"])).toMatch(/^life +Complete +\d+s$/m)
+          expect(yield* ok(["get", "pods", "-l", rank0, "-o", "wide"])).toMatch(/ 0\/1 +Completed +0 /)
+          expect(yield* ok(["logs", "-l", rank0, "--tail=1"])).toBe("epoch 2\n")
+          expect(yield* ok(["describe", "pod", "-l", rank0])).toMatch(/Scheduled .*Successfully assigned default\/life/)
+          expect(yield* ok(["events", "--for", "job/life-node-0"])).toContain("SuccessfulCreate")
+          expect(yield* ok(["delete", "trainjob", "life", "--timeout=30s"])).toContain(`"life" deleted`)
+          yield* ok(["wait", "--for=delete", "pod", "-l", rank0, "--timeout=30s"])
         }),
       seconds
     )

@@ -1,10 +1,11 @@
 import * as KubeError from "@dispatch-kubeflow/core/kube/KubeError"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Either, TestClock } from "effect"
+import { Effect, Either, FastCheck, TestClock } from "effect"
 import * as Cluster from "../src/Cluster.js"
 import * as EventLog from "../src/EventLog.js"
 import * as Fixtures from "../src/Fixtures.js"
+import * as Properties from "../src/Properties.js"
 import * as Registry from "../src/Registry.js"
 import * as Kueue from "../src/stages/KueueObjects.js"
 import * as Objects from "../src/stages/Objects.js"
@@ -229,8 +230,8 @@ describe("ten traps of Kueue", () => {
         yield* patch(Objects.trainJobs, "run-1", { spec: { suspend: false } })
         yield* TestClock.adjust("3 seconds")
         const door = yield* Cluster.Cluster
-        const pods = [...(yield* door.state).log.entries].flatMap((entry) =>
-          entry.version > version && entry.object["kind"] === "Pod" ? [entry.object] : []
+        const pods = EventLog.after((yield* door.state).log, version).flatMap(({ object }) =>
+          object["kind"] === "Pod" ? [object] : []
         )
         expect(pods.some((pod) => JSON.stringify(pod).includes('"phase":"Running"'))).toBe(true)
         expect(JSON.stringify(pods)).not.toContain("kueue.x-k8s.io/workload")
@@ -345,7 +346,7 @@ describe("ten traps of Kueue", () => {
       const door = yield* Cluster.Cluster
       const uids = new Set(
         EventLog.after((yield* door.state).log, 0).flatMap(({ object }) =>
-          object["kind"] === "Pod" ? [String((object["metadata"] as { readonly uid: string }).uid)] : []
+          object["kind"] === "Pod" ? [(object["metadata"] as { readonly uid: string }).uid] : []
         )
       )
       expect(uids.size).toBe(2)
@@ -365,7 +366,7 @@ describe("ten traps of Kueue", () => {
           query: { dryRun: "All" }
         })
       ),
-      (reply) => (Either.isRight(reply) ? (reply.right.body as unknown as Objects.TrainJob) : undefined)
+      (reply) => (Either.isRight(reply) ? (reply.right.body as Objects.TrainJob) : undefined)
     )
 
   it.scoped("10: a dry run sees a forced suspension only when it asks for suspend false or leaves it out", () =>
@@ -488,5 +489,124 @@ describe("Kueue", () => {
       const pods = yield* cluster.pods(namespace)
       expect(pods.map(({ spec }) => spec.nodeSelector)).toEqual([{ pool: "a" }, { pool: "b" }])
     }).pipe(Effect.provide(kueue()))
+  )
+})
+
+describe("Kueue under random commands", () => {
+  type Command =
+    | { readonly _tag: "Create"; readonly priority: "low" | "high"; readonly cpu: "1" | "2" }
+    | { readonly _tag: "Admit" | "Hold" | "Release" | "Retry" | "Delete" | "Lose"; readonly at: number }
+    | { readonly _tag: "Stop"; readonly policy: "None" | "Hold" | "HoldAndDrain" }
+    | { readonly _tag: "Advance"; readonly seconds: number }
+
+  const command: FastCheck.Arbitrary<Command> = FastCheck.oneof(
+    {
+      weight: 4,
+      arbitrary: FastCheck.record({
+        _tag: FastCheck.constant("Create" as const),
+        priority: FastCheck.constantFrom("low" as const, "high" as const),
+        cpu: FastCheck.constantFrom("1" as const, "2" as const)
+      })
+    },
+    {
+      weight: 8,
+      arbitrary: FastCheck.record({
+        _tag: FastCheck.constantFrom(
+          "Admit" as const,
+          "Admit" as const,
+          "Hold" as const,
+          "Release" as const,
+          "Retry" as const,
+          "Delete" as const,
+          "Lose" as const
+        ),
+        at: FastCheck.nat(5)
+      })
+    },
+    {
+      weight: 1,
+      arbitrary: FastCheck.record({
+        _tag: FastCheck.constant("Stop" as const),
+        policy: FastCheck.constantFrom("None" as const, "Hold" as const, "HoldAndDrain" as const)
+      })
+    },
+    {
+      weight: 4,
+      arbitrary: FastCheck.record({ _tag: FastCheck.constant("Advance" as const), seconds: FastCheck.nat(3) })
+    }
+  )
+
+  const perform = (next: Command, index: number) =>
+    Effect.gen(function* () {
+      const cluster = yield* TestCluster.TestCluster
+      if (next._tag === "Create") return yield* cluster.create(job(`j${index}`, next), namespace)
+      if (next._tag === "Stop") return yield* patch(Kueue.clusterQueues, "gated", { spec: { stopPolicy: next.policy } })
+      if (next._tag === "Advance") return yield* TestClock.adjust(next.seconds * 1000)
+      const all = (yield* cluster.view).list(Kueue.workloads, namespace)
+      const workload = all[next.at % Math.max(all.length, 1)]
+      const owner = workload === undefined ? undefined : Objects.controllerOf(workload)?.name
+      if (workload === undefined || owner === undefined) return
+      switch (next._tag) {
+        case "Admit":
+          return Kueue.isReserved(workload) ? yield* admit(owner, index) : undefined
+        case "Hold":
+          return yield* setActive(owner, false)
+        case "Release":
+          return yield* setActive(owner, true)
+        case "Retry":
+          return yield* answer(owner, { state: "Retry" })
+        case "Lose":
+          return yield* call(Objects.remove(Kueue.workloads, workload, { propagation: "Background" }))
+        case "Delete": {
+          const trainJob = yield* cluster.get(Objects.trainJobs, { namespace, name: owner })
+          return trainJob === undefined
+            ? undefined
+            : yield* call(Objects.remove(Objects.trainJobs, trainJob, { propagation: "Background" }))
+        }
+      }
+    })
+
+  const capacity = 3
+
+  it.effect(
+    "quota holds in every state, no pod runs that was not admitted, and what is not admitted comes to rest",
+    () =>
+      Properties.assert(
+        FastCheck.array(command, { minLength: 5, maxLength: 25 }),
+        (commands) =>
+          Effect.gen(function* () {
+            const cluster = yield* prepare(String(capacity))
+            const { version } = yield* (yield* Cluster.Cluster).state
+            for (const [index, next] of commands.entries()) yield* perform(next, index + 1)
+            yield* TestClock.adjust("5 seconds")
+            yield* cluster.settle
+
+            const used = new Map<string, number>()
+            for (const { object, type } of EventLog.after((yield* (yield* Cluster.Cluster).state).log, version)) {
+              const raw = object as unknown as Objects.Raw
+              if (Objects.is(Kueue.workloads, raw)) {
+                const cpus = (raw.status?.admission?.podSetAssignments ?? []).map(({ resourceUsage }) =>
+                  Kueue.quantity(resourceUsage["cpu"])
+                )
+                const takes = type !== "DELETED" && Kueue.takesQuota(raw)
+                used.set(raw.metadata.uid, takes ? cpus.reduce((a, b) => a + b, 0) : 0)
+                expect([...used.values()].reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(capacity)
+              }
+              if (Objects.is(Objects.pods, raw)) expect(raw.metadata.annotations?.[annotation]).toMatch(/^\d+$/)
+            }
+            const view = yield* cluster.view
+            for (const workload of view.list(Kueue.workloads, namespace)) {
+              const owner = Objects.controllerOf(workload)?.name ?? ""
+              const trainJob = view.get(Objects.trainJobs, namespace, owner)
+              expect([owner, trainJob?.spec.suspend]).toEqual([owner, !Kueue.isAdmitted(workload)])
+              expect(Kueue.isEvicted(workload) && Kueue.isReserved(workload)).toBe(false)
+            }
+            const running = new Set((yield* cluster.processes).map(({ pod }) => pod.replace(/-node-0-0-\w+$/, "")))
+            for (const name of running) {
+              expect(view.get(Objects.trainJobs, namespace, name)?.spec.suspend).toBe(false)
+            }
+          }).pipe(Effect.provide(kueue({ heartbeat: 0 }))),
+        15
+      )
   )
 })

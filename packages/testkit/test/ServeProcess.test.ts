@@ -42,7 +42,7 @@ const serve = (...args: ReadonlyArray<string>) =>
   })
 
 const body = (url: string, init: RequestInit = {}): Effect.Effect<unknown> =>
-  Effect.promise(async () => (await fetch(url, init)).json() as Promise<unknown>)
+  Effect.promise(async () => (await fetch(url, init)).json())
 
 describe("serve as a process", () => {
   it.scopedLive(
@@ -50,7 +50,12 @@ describe("serve as a process", () => {
     () =>
       Effect.gen(function* () {
         const { child, ended, kubeconfig, url } = yield* serve(
-          ...["--nodes", "1", "--monitor-grace", "1s", "--connection-age", "700ms"]
+          "--nodes",
+          "1",
+          "--monitor-grace",
+          "1s",
+          "--connection-age",
+          "700ms"
         )
         expect(readFileSync(kubeconfig, "utf8")).toContain(url)
         expect(statSync(kubeconfig).mode & 0o777).toBe(0o600)

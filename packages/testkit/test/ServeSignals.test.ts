@@ -122,3 +122,23 @@ describe("annotations", () => {
     }).pipe(Effect.provide(World.layer(50_000)))
   )
 })
+
+describe("--kueue", () => {
+  const queued = Fixtures.trainJob("run-1", { labels: { "kueue.x-k8s.io/queue-name": "train" } })
+  const suspended = Effect.gen(function* () {
+    const world = yield* TestCluster.TestCluster
+    yield* world.create(queued, "default")
+    yield* world.settle
+    return (yield* world.get(Objects.trainJobs, { namespace: "default", name: "run-1" }))?.spec.suspend
+  })
+
+  it.scoped("a queued TrainJob waits for its queue", () =>
+    Effect.map(suspended, (value) => expect(value).toBe(true)).pipe(
+      Effect.provide(World.layer(50_000, { kueue: true }))
+    )
+  )
+
+  it.scoped("without it a queue label means nothing", () =>
+    Effect.map(suspended, (value) => expect(value).toBe(false)).pipe(Effect.provide(World.layer(50_000)))
+  )
+})

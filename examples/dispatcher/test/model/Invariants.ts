@@ -24,6 +24,17 @@ interface Live {
   readonly trainJobUid: string
 }
 
+/** The answer, if it comes without time passing: the clock stands still while the world is looked at. */
+const atOnce = <A, E>(world: World, ask: Effect.Effect<A, E>): Effect.Effect<A | undefined> =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.fork(ask)
+    // Most answers need a few turns of the scheduler; one that waits for time never comes
+    for (let round = 0; round < 200 && fiber.unsafePoll() === null; round += 1) yield* Effect.yieldNow()
+    if (fiber.unsafePoll() === null) yield* world.machines.settle
+    const exit = yield* Fiber.interrupt(fiber)
+    return Exit.isSuccess(exit) ? exit.value : undefined
+  })
+
 const submissionOf = (pod: string): string => /^(.+-[0-9]+)-node-/.exec(pod)?.[1] ?? pod
 
 const processes = (world: World): Effect.Effect<ReadonlyArray<Live>> =>
@@ -198,8 +209,8 @@ const evidence = (world: World, seen: Memory, now: number): Effect.Effect<Lies> 
     const since = world.watchingSince()
     const healthy =
       since !== undefined && now - since > noticed && !world.partitioned() && world.granted().has("watch pods")
-    for (const key of yield* Effect.orDie(life.store.keys)) {
-      const kept = Option.getOrUndefined(yield* Effect.orDie(life.store.get(key)))
+    for (const key of (yield* atOnce(world, life.store.keys)) ?? []) {
+      const kept = Option.getOrUndefined((yield* atOnce(world, life.store.get(key))) ?? Option.none())
       if (kept === undefined) continue
       const known = seen.evidence.get(key.name) ?? new Set<string>()
       seen.evidence.set(key.name, known)
@@ -219,7 +230,8 @@ const capabilities = (world: World): Effect.Effect<Lies> =>
   Effect.gen(function* () {
     const life = world.life()
     if (life === undefined || world.partitioned()) return []
-    const answers = yield* Effect.orDie(life.adapter.capabilities())
+    const answers = yield* atOnce(world, life.adapter.capabilities())
+    if (answers === undefined) return []
     const read = CapabilityTable.find(answers, "OutputRead")
     const may = world.granted().has("get pods/log")
     const lies: Array<string> = []
@@ -245,15 +257,6 @@ const waits = (world: World): Effect.Effect<Lies> =>
       }
     }
     return lies
-  })
-
-/** The answer, if it comes without time passing: the clock stands still while the world is looked at. */
-const atOnce = <A, E>(world: World, ask: Effect.Effect<A, E>): Effect.Effect<A | undefined> =>
-  Effect.gen(function* () {
-    const fiber = yield* Effect.fork(ask)
-    for (let round = 0; round < 40 && fiber.unsafePoll() === null; round += 1) yield* world.machines.settle
-    const exit = yield* Fiber.interrupt(fiber)
-    return Exit.isSuccess(exit) ? exit.value : undefined
   })
 
 /** Everything that is not as it must be. */
@@ -316,8 +319,8 @@ export const settled = (world: World): Effect.Effect<Lies> =>
         if (over === true) lies.push(`run ${run}: ${ref.name} is over, and nobody noticed`)
         continue
       }
-      const verdict = yield* Effect.either(life.adapter.ceased(ref))
-      if (attempt.fenced && Either.isRight(verdict) && (verdict.right.ceased || verdict.right.ended)) {
+      const verdict = yield* atOnce(world, life.adapter.ceased(ref))
+      if (attempt.fenced && (verdict?.ceased === true || verdict?.ended === true)) {
         lies.push(`run ${run}: ${ref.name} has stopped, and the run does not go on`)
       }
       if (!attempt.fenced)

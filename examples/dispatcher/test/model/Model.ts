@@ -1,6 +1,7 @@
 /** Runs scripts and says whether the world stayed honest. */
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
-import { Data, Effect, TestClock } from "effect"
+import { Data, Effect, FastCheck, TestClock, TestContext } from "effect"
+import * as Command from "./Command.js"
 import type { Script } from "./Command.js"
 import * as Invariants from "./Invariants.js"
 import * as World from "./World.js"
@@ -37,3 +38,37 @@ export const play = (script: Script, pieces: World.Pieces = {}) =>
     const lies = yield* Invariants.settled(world)
     if (lies.length > 0) yield* new Lie({ step: "all", lies })
   }).pipe(Effect.provide(TestCluster.layer(World.clusterOptions(script))))
+
+/** A script that takes longer than this (of real time) hangs. */
+const patience = 60_000
+
+/** Plays a script from start to end; rejects with the `Lie`, or when it hangs. */
+export const run = (script: Script, pieces: World.Pieces = {}): Promise<void> =>
+  Effect.runPromise(
+    play(script, pieces).pipe(Effect.scoped, Effect.provide(TestContext.TestContext)),
+    { signal: AbortSignal.timeout(patience) }
+  )
+
+/** The outcome of many scripts: how many ran, and fast-check's report of the first lie. */
+export interface Outcome {
+  readonly runs: number
+  readonly report: string | undefined
+}
+
+/** Plays `runs` scripts of a seed. Without `shrink` it ends at the first lie, as it was found. */
+export const explore = async (options: {
+  readonly runs: number
+  readonly seed: number
+  readonly pieces?: World.Pieces | undefined
+  readonly shrink?: boolean | undefined
+  readonly onRun?: (() => void) | undefined
+}): Promise<Outcome> => {
+  const details = await FastCheck.check(
+    FastCheck.asyncProperty(Command.script, (script) => {
+      options.onRun?.()
+      return run(script, options.pieces)
+    }),
+    { numRuns: options.runs, seed: options.seed, endOnFailure: options.shrink !== true }
+  )
+  return { runs: details.numRuns, report: details.failed ? FastCheck.defaultReportMessage(details) : undefined }
+}

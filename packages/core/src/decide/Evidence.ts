@@ -661,9 +661,11 @@ const deletionAfter = (known: DeletionRequest | undefined, meta: ObjectMeta): De
   return (millis(before.deletionRequestedAt) ?? 0) <= (millis(next.deletionRequestedAt) ?? 0) ? before : next
 }
 
-const foldPod = (evidence: Evidence, object: Core.Pod, presence: Presence, at: number): Evidence => {
-  const { uid } = object.metadata
-  const known = evidence.pods[uid]
+/** What is kept of a pod after an observation; the very same where it says nothing new. */
+const podAfter = (
+  known: PodEvidence | undefined,
+  { object, presence, at }: Extract<Observation, { readonly _tag: "Pod" }>
+): PodEvidence => {
   const { kept, useIncoming } = keptAfter(
     known === undefined ? undefined : { ...known, meta: known.pod.metadata },
     object.metadata,
@@ -676,7 +678,7 @@ const foldPod = (evidence: Evidence, object: Core.Pod, presence: Presence, at: n
     isSame(object.metadata, known.pod.metadata) &&
     kept.presence === known.presence
   ) {
-    return evidence
+    return known
   }
   const incoming = podOf(object)
   // Labels that tell what the pod belongs to never change by themselves; somebody who removes one does not change what it is
@@ -693,7 +695,7 @@ const foldPod = (evidence: Evidence, object: Core.Pod, presence: Presence, at: n
         }
     : (known?.pod ?? incoming)
   const disruption = trueCondition(incoming.status?.conditions, "DisruptionTarget")
-  const next: PodEvidence = {
+  return {
     ...kept,
     pod,
     endings: endingsAfter(known?.endings ?? [], incoming),
@@ -701,7 +703,6 @@ const foldPod = (evidence: Evidence, object: Core.Pod, presence: Presence, at: n
     ...deletionAfter(known, object.metadata),
     ...(known?.node === undefined ? {} : { node: known.node })
   }
-  return { ...evidence, pods: { ...evidence.pods, [uid]: next } }
 }
 
 const terminalOf = (conditions: ReadonlyArray<Condition> | null | undefined): Condition | undefined =>
@@ -928,7 +929,7 @@ export const fold = (evidence: Evidence, observation: Observation): Evidence => 
     case "Job":
       return foldJob(evidence, observation.object, observation.presence, observation.at)
     case "Pod":
-      return foldPod(evidence, observation.object, observation.presence, observation.at)
+      return foldAll(evidence, [observation])
     case "Workload":
       return foldWorkload(evidence, observation.object, observation.presence, observation.at)
     case "Node":
@@ -941,8 +942,23 @@ export const fold = (evidence: Evidence, observation: Observation): Evidence => 
 /** Adds observations one after another. */
 export const foldAll = (evidence: Evidence, observations: Iterable<Observation>): Evidence => {
   let result = evidence
-  for (const observation of observations) result = fold(result, observation)
-  return result
+  // Pods come in hundreds: their record is copied once for all of them
+  let pods: Record<string, PodEvidence> | undefined
+  for (const observation of observations) {
+    if (observation._tag === "Pod") {
+      const { uid } = observation.object.metadata
+      const known = (pods ?? result.pods)[uid]
+      const next = podAfter(known, observation)
+      if (next === known) continue
+      pods ??= { ...result.pods }
+      pods[uid] = next
+      continue
+    }
+    if (pods !== undefined) result = { ...result, pods }
+    pods = undefined
+    result = fold(result, observation)
+  }
+  return pods === undefined ? result : { ...result, pods }
 }
 
 /** A pod as `Execution` wants it, with its evidence. */

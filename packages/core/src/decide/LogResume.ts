@@ -59,7 +59,7 @@ export interface Reader {
 
 /**
  * How many delivered lines are remembered one by one. Streams were seen to be out of order by 420 lines; the rest is
- * margin. About one megabyte at most.
+ * margin. About 200 KB.
  */
 export const remembered = 8192
 
@@ -68,6 +68,8 @@ const prefixLength = stampLength + 1
 const newline = 10
 // Parts of a long line as the container runtimes store them
 const partLength = 16_384
+// Lines up to this length are searched and copied byte by byte: a native call costs as much
+const shortLine = 192
 // Longer text without a stamp is no sentence of the kubelet
 const sentenceLength = 512
 
@@ -78,6 +80,38 @@ const digit = 48
 const fitsStamp = (position: number, byte: number): boolean => {
   const expected = templateCodes[position]
   return expected === digit ? byte >= digit && byte <= digit + 9 : byte === expected
+}
+
+/** A stamp as numbers that sort as it does: all digits down to the second, and the nanoseconds. */
+interface Moment {
+  readonly second: number
+  readonly nano: number
+}
+
+const isBefore = (a: Moment, b: Moment): boolean => a.second < b.second || (a.second === b.second && a.nano < b.nano)
+const isSameMoment = (a: Moment, b: Moment): boolean => a.second === b.second && a.nano === b.nano
+
+/** Reads the digits of bytes that fit the template; `from` to `to` excludes what is between them. */
+const digitsIn = (bytes: Uint8Array, from: number, to: number): number => {
+  let value = 0
+  for (let index = from; index < to; index++) {
+    const byte = bytes[index] ?? 0
+    if (byte >= digit) {
+      if (byte <= digit + 9) value = value * 10 + byte - digit
+    }
+  }
+  return value
+}
+const momentIn = (bytes: Uint8Array, at: number): Moment => ({
+  second: digitsIn(bytes, at, at + 19),
+  nano: digitsIn(bytes, at + 20, at + 29)
+})
+const momentOf = (stamp: string): Moment => momentIn(new TextEncoder().encode(stamp), 0)
+
+const stampText = ({ second, nano }: Moment): string => {
+  const all = String(second).padStart(14, "0")
+  const date = `${all.slice(0, 4)}-${all.slice(4, 6)}-${all.slice(6, 8)}`
+  return `${date}T${all.slice(8, 10)}:${all.slice(10, 12)}:${all.slice(12)}.${String(nano).padStart(9, "0")}Z`
 }
 
 const text = (bytes: Uint8Array): string => String.fromCharCode(...bytes)
@@ -111,15 +145,15 @@ const overlapStart = (stamp: string): string =>
     onSome: (second) => `${DateTime.formatIso(DateTime.subtract(second, { seconds: 1 })).slice(0, 19)}Z`
   })
 
-interface Line {
-  readonly stamp: string
+interface Line extends Moment {
   length: number
   hash: number
 }
 
 const hashStart = 0x811c9dc5
 const hashStep = (hash: number, byte: number): number => Math.imul(hash ^ byte, 0x01000193)
-const keyOf = (line: Line): string => `${line.stamp} ${line.length} ${line.hash >>> 0}`
+const momentKey = ({ second, nano }: Moment): string => `${second} ${nano}`
+const keyOf = (line: Line): string => `${line.second} ${line.nano} ${line.length} ${line.hash >>> 0}`
 
 const hashOf = (start: number, bytes: Uint8Array): number => {
   let hash = start
@@ -146,17 +180,50 @@ type Mode =
   | "deliver-unstamped"
   | "skip-unstamped"
 
+/** Before every stamp. */
+const never: Moment = { second: -1, nano: 0 }
+
+/** The lines delivered last, without an object for each. */
+interface Ring {
+  readonly set: (slot: number, second: number, nano: number, length: number, hash: number) => void
+  readonly get: (slot: number) => Line
+}
+
+const makeRing = (): Ring => {
+  const seconds = new Float64Array(remembered)
+  const nanos = new Uint32Array(remembered)
+  const lengths = new Float64Array(remembered)
+  const hashes = new Int32Array(remembered)
+  return {
+    set: (slot, second, nano, length, hash) => {
+      seconds[slot] = second
+      nanos[slot] = nano
+      lengths[slot] = length
+      hashes[slot] = hash
+    },
+    get: (slot) => ({
+      second: seconds[slot] ?? 0,
+      nano: nanos[slot] ?? 0,
+      length: lengths[slot] ?? 0,
+      hash: hashes[slot] ?? 0
+    })
+  }
+}
+
 /** A reader of one container instance's log. */
 export const make = (options: Options = {}): Reader => {
   // What was delivered: the newest lines one by one, in a ring; older ones as "stamped up to here"
-  const ring: Array<Line> = []
+  const ring = makeRing()
   let delivered = 0
-  let floor = ""
+  let floor = never
   let floorSince = 0
-  let firstStamp: string | undefined
-  let lastStamp: string | undefined
+  let first: Moment | undefined
+  // Of the line delivered last; a negative second before the first one
+  let lastSecond = -1
+  let lastNano = 0
   let cut: Line | undefined
-  let startsAt: string | undefined
+  let startsAt: Moment | undefined
+  const from = options.from === undefined ? never : momentOf(options.from)
 
   // The connection
   let mode: Mode = "stamp"
@@ -179,7 +246,13 @@ export const make = (options: Options = {}): Reader => {
   let outLength = 0
 
   const flush = (): void => {
-    if (outLength > 0) pieces.push({ _tag: "Bytes", bytes: out.slice(0, outLength) })
+    if (outLength === 0) return
+    if (outLength * 2 < out.length) pieces.push({ _tag: "Bytes", bytes: out.slice(0, outLength) })
+    else {
+      // The consumer keeps it: a copy would cost as much as the rest
+      pieces.push({ _tag: "Bytes", bytes: out.subarray(0, outLength) })
+      out = new Uint8Array(out.length)
+    }
     outLength = 0
   }
   const write = (bytes: Uint8Array): void => {
@@ -192,52 +265,65 @@ export const make = (options: Options = {}): Reader => {
   }
   const discontinuity = (before: string | undefined): void => {
     flush()
-    pieces.push({ _tag: "Discontinuity", after: lastStamp ?? "", before })
+    pieces.push({
+      _tag: "Discontinuity",
+      after: lastSecond < 0 ? "" : stampText({ second: lastSecond, nano: lastNano }),
+      before
+    })
     continuous = true
   }
 
-  const remember = (done: Line): void => {
+  const remember = (second: number, nano: number, length: number, hash: number): void => {
     const slot = delivered % remembered
-    const gone = ring[slot]
-    if (gone !== undefined && delivered - remembered >= floorSince && gone.stamp > floor) floor = gone.stamp
-    ring[slot] = done
+    if (delivered - remembered >= floorSince && delivered >= remembered) {
+      const gone = ring.get(slot)
+      if (isBefore(floor, gone)) floor = gone
+    }
+    ring.set(slot, second, nano, length, hash)
     delivered++
   }
 
-  const begin = (stamp: string): void => {
-    line = { stamp, length: 0, hash: hashStart }
+  /** A line whose stamp this is begins to be delivered. */
+  const start = (second: number, nano: number): void => {
+    // The node's clock went back: from here on time tells nothing about what came before
+    if (second < floor.second || (second === floor.second && nano <= floor.nano)) {
+      floor = never
+      floorSince = delivered
+    }
+    first ??= { second, nano }
+    if (tail) startsAt ??= { second, nano }
+    lastSecond = second
+    lastNano = nano
+  }
+
+  const begin = (moment: Moment): void => {
+    const { second, nano } = moment
+    line = { second, nano, length: 0, hash: hashStart }
     stamped = true
-    if (options.from !== undefined && stamp < options.from) {
+    if (isBefore(moment, from)) {
       mode = "skip"
       return
     }
     if (repeating) {
-      if ((pendingStamps.get(stamp) ?? 0) > 0) {
+      if ((pendingStamps.get(momentKey(moment)) ?? 0) > 0) {
         mode = "skip"
         return
       }
-      if (cut?.stamp === stamp) {
+      if (cut !== undefined && isSameMoment(cut, moment)) {
         mode = "verify"
         verified()
         return
       }
       // Left out by `tailLines` at the start, or delivered so long ago that only its time is remembered
-      if ((!matched && startsAt !== undefined && stamp < startsAt) || stamp <= floor) {
+      if ((!matched && startsAt !== undefined && isBefore(moment, startsAt)) || !isBefore(floor, moment)) {
         mode = "skip"
         return
       }
       repeating = false
-      if (!continuous) discontinuity(stamp)
+      if (!continuous) discontinuity(stampText(moment))
       cut = undefined
     }
-    // The node's clock went back: from here on time tells nothing about what came before
-    if (stamp <= floor) {
-      floor = ""
-      floorSince = delivered
-    }
-    firstStamp ??= stamp
-    if (tail) startsAt ??= stamp
-    lastStamp = stamp
+    start(second, nano)
     mode = "deliver"
     if (options.timestamps === true) write(head.subarray(0, prefixLength))
   }
@@ -248,7 +334,7 @@ export const make = (options: Options = {}): Reader => {
     cut = undefined
     repeating = false
     if (same) continuous = true
-    else discontinuity(line.stamp)
+    else discontinuity(stampText(line))
     mode = "deliver"
   }
 
@@ -272,12 +358,12 @@ export const make = (options: Options = {}): Reader => {
   const newlineBytes = Uint8Array.of(newline)
   const endLine = (): void => {
     if (mode === "deliver" || mode === "deliver-unstamped") write(newlineBytes)
-    if (line !== undefined && mode === "deliver") remember(line)
+    if (line !== undefined && mode === "deliver") remember(line.second, line.nano, line.length, line.hash)
     if (line !== undefined && mode === "skip") {
       const key = keyOf(line)
       if ((pending.get(key) ?? 0) > 0) {
         bump(pending, key, -1)
-        bump(pendingStamps, line.stamp, -1)
+        bump(pendingStamps, momentKey(line), -1)
         matched = true
         if (key === lastKey && cut === undefined) continuous = true
       }
@@ -286,7 +372,7 @@ export const make = (options: Options = {}): Reader => {
       // Shorter than what was delivered of it: another line with the same stamp
       cut = undefined
       repeating = false
-      discontinuity(line.stamp)
+      discontinuity(stampText(line))
     }
     line = undefined
     mode = "stamp"
@@ -317,7 +403,7 @@ export const make = (options: Options = {}): Reader => {
       while (fits < prefixLength && fitsStamp(fits, chunk[start + fits] ?? 0)) fits++
       if (fits === prefixLength) {
         head.set(chunk.subarray(start, start + prefixLength))
-        begin(text(head.subarray(0, stampLength)))
+        begin(momentIn(head, 0))
         return start + prefixLength
       }
     }
@@ -328,7 +414,7 @@ export const make = (options: Options = {}): Reader => {
           head[headLength++] = byte
           at++
           if (headLength === prefixLength) {
-            begin(text(head.subarray(0, stampLength)))
+            begin(momentIn(head, 0))
             headLength = 0
             return at
           }
@@ -356,7 +442,7 @@ export const make = (options: Options = {}): Reader => {
         at++
         if (headLength < prefixLength) continue
         joining = false
-        if (line !== undefined && text(head.subarray(0, stampLength)) < line.stamp) content(head.slice(0, headLength))
+        if (line !== undefined && isBefore(momentIn(head, 0), line)) content(head.slice(0, headLength))
       } else {
         joining = false
         content(head.slice(0, headLength))
@@ -367,9 +453,61 @@ export const make = (options: Options = {}): Reader => {
     return at
   }
 
+  /**
+   * Delivers whole lines as long as nothing about them is special, which is nearly always: the same as the steps above
+   * do one by one. Answers where the first line begins that it leaves to them.
+   */
+  const takeLines = (chunk: Uint8Array, startAt: number): number => {
+    if (outLength + chunk.length - startAt > out.length) flush()
+    const target = out
+    const size = chunk.length
+    let at = startAt
+    while (size - at > prefixLength) {
+      let fits = 0
+      while (fits < prefixLength && fitsStamp(fits, chunk[at + fits] ?? 0)) fits++
+      if (fits < prefixLength) return at
+      const second = digitsIn(chunk, at, at + 19)
+      const nano = digitsIn(chunk, at + 20, at + 29)
+      if (second < from.second || (second === from.second && nano < from.nano)) return at
+      const begins = at + prefixLength
+      let to = outLength
+      if (options.timestamps === true) for (let index = at; index < begins; index++) target[to++] = chunk[index] ?? 0
+      let hash = hashStart
+      let end = begins
+      const near = Math.min(size, begins + shortLine)
+      while (end < near) {
+        const byte = chunk[end] ?? 0
+        if (byte === newline) break
+        target[to++] = byte
+        hash = hashStep(hash, byte)
+        end++
+      }
+      if (end === near) {
+        const next = chunk.indexOf(newline, end)
+        if (next === -1 || next - begins >= partLength) return at
+        const rest = chunk.subarray(end, next)
+        target.set(rest, to)
+        to += rest.length
+        hash = hashOf(hash, rest)
+        end = next
+      }
+      target[to++] = newline
+      outLength = to
+      stamped = true
+      start(second, nano)
+      remember(second, nano, end - begins, hash)
+      at = end + 1
+    }
+    return at
+  }
+
   const consume = (chunk: Uint8Array): void => {
     let at = 0
     while (at < chunk.length) {
+      if (mode === "stamp" && headLength === 0 && !repeating) {
+        at = takeLines(chunk, at)
+        if (at === chunk.length) return
+      }
       if (mode === "stamp" || mode === "unstamped") {
         at = takeHead(chunk, at)
         continue
@@ -401,19 +539,19 @@ export const make = (options: Options = {}): Reader => {
   }
 
   const open: Reader["open"] = (connection = {}) => {
-    repeating = lastStamp !== undefined
+    repeating = lastSecond >= 0
     continuous = !repeating
     tail = connection.tail === true && !repeating
     matched = false
     stamped = false
     pending = new Map()
     pendingStamps = new Map()
-    for (const line of ring) {
-      bump(pending, keyOf(line), 1)
-      bump(pendingStamps, line.stamp, 1)
+    for (let slot = 0; slot < Math.min(delivered, remembered); slot++) {
+      const known = ring.get(slot)
+      bump(pending, keyOf(known), 1)
+      bump(pendingStamps, momentKey(known), 1)
     }
-    const last = delivered === 0 ? undefined : ring[(delivered - 1) % remembered]
-    lastKey = last === undefined ? undefined : keyOf(last)
+    lastKey = delivered === 0 ? undefined : keyOf(ring.get((delivered - 1) % remembered))
     line = undefined
     mode = "stamp"
     headLength = 0
@@ -442,9 +580,9 @@ export const make = (options: Options = {}): Reader => {
       joining = false
       return answer()
     },
-    resumeFrom: () => (lastStamp === undefined ? undefined : overlapStart(lastStamp)),
-    first: () => firstStamp,
-    last: () => lastStamp,
+    resumeFrom: () => (lastSecond < 0 ? undefined : overlapStart(stampText({ second: lastSecond, nano: lastNano }))),
+    first: () => (first === undefined ? undefined : stampText(first)),
+    last: () => (lastSecond < 0 ? undefined : stampText({ second: lastSecond, nano: lastNano })),
     inLine: () => cut !== undefined,
     prime: (chunk) => {
       open({ tail: true })

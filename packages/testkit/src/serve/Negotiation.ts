@@ -137,8 +137,15 @@ const readYaml = (text: string): unknown =>
   })
 const readJson = (text: string): unknown => JSON.parse(text)
 
-const shownStart = (text: string): string =>
-  text === "" ? "<empty>" : text.length > 100 ? `${text.slice(0, 100)}...` : text
+const shownBytes = 30
+
+/** The start of a body as the API server shows it: what looks like an object as text, all else in hexadecimal. */
+const shownStart = (bytes: Uint8Array): string => {
+  if (bytes.length === 0) return "<empty>"
+  const start = Buffer.from(bytes.subarray(0, shownBytes))
+  const shown = start[0] === "{".charCodeAt(0) ? start.toString("utf8") : start.toString("hex")
+  return bytes.length > shownBytes ? `${shown} ...` : shown
+}
 
 const unsupported = (accepted: ReadonlyArray<string>): Status =>
   Answer.status(
@@ -205,18 +212,24 @@ export const readBody = (input: BodyInput): Either.Either<unknown, Status> => {
     case "application/yaml":
       return Either.mapLeft(
         parsed(() => readYaml(text)),
-        (problem) => unrecognized(`yaml: ${problem} (${shownStart(text)})`)
+        (problem) => unrecognized(`yaml: ${problem} (${shownStart(bytes)})`)
       )
     case "":
-    case "application/json":
-      return Either.mapLeft(
+    case "application/json": {
+      const read = Either.mapLeft(
         parsed(() => readJson(text)),
         (problem) => {
           const what = text.trim() === "" ? "unexpected end of JSON input" : problem
           const why = `couldn't get version/kind; json parse error: ${what}`
-          return method === "DELETE" ? Answer.status(400, why) : unrecognized(`${why} (${shownStart(text)})`)
+          return method === "DELETE" ? Answer.status(400, why) : unrecognized(`${why} (${shownStart(bytes)})`)
         }
       )
+      if (Either.isLeft(read) || read.right !== null) return read
+      // Into a Go struct `null` reads like an object without fields; a custom resource is not read into one
+      return input.custom
+        ? Either.left(unrecognized(`Object 'Kind' is missing in '${text}' (${shownStart(bytes)})`))
+        : Either.right({})
+    }
     default:
       return Either.left(unsupportedBody)
   }

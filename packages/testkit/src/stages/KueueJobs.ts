@@ -1,5 +1,5 @@
 /**
- * Kueue's integrations of TrainJob and JobSet: the Workload of a job, and the job's start and stop by its Workload.
+ * Kueue's job controller: the Workload of a job, and the job's start and stop by its Workload.
  *
  * A TrainJob is started in two requests, first Kueue's entry of `runtimePatches`, then `suspend`. A JobSet that belongs to a
  * TrainJob is started and stopped with it; one of its own is a job like any other.
@@ -9,254 +9,10 @@
 import type { Act, Answer, Change, Context, Stage, View, Wake, Work } from "../Stage.js"
 import { send, sendIf } from "../Stage.js"
 import * as Events from "./Events.js"
+import * as Kinds from "./KueueJobKinds.js"
 import * as Kueue from "./KueueObjects.js"
 import * as Objects from "./Objects.js"
 import * as Sha1 from "./Sha1.js"
-import * as Build from "./TrainerBuild.js"
-
-/** What is put on the pods of one pod set when it starts. */
-interface PodSetInfo {
-  readonly name: string
-  readonly labels: Objects.StringMap
-  readonly annotations: Objects.StringMap
-  readonly nodeSelector: Objects.StringMap
-  readonly tolerations: ReadonlyArray<Objects.Toleration>
-}
-
-/** A job as Kueue sees it, whatever its kind. */
-interface Job {
-  readonly type: Objects.Kind
-  readonly object: Objects.Raw
-  readonly component: string
-  readonly isSuspended: boolean
-  /** Whether pods run, by its own counters. */
-  readonly isActive: boolean
-  readonly finished: { readonly reason: "Succeeded" | "Failed"; readonly message: string } | undefined
-  /** Whether all pods are ready or have succeeded. */
-  readonly isReady: boolean
-  /** Absent when what they are built from cannot be read. */
-  readonly podSets: ReadonlyArray<Kueue.PodSet> | undefined
-  /** Whether it carries what a start left on it. */
-  readonly isMarked: boolean
-  /** The requests of a start. */
-  readonly start: (infos: ReadonlyArray<PodSetInfo>, at: string) => Generator<Act, boolean, Answer>
-  /** Takes off what a start left on it. */
-  readonly restore: (workload: Kueue.Workload) => Generator<Act, void, Answer>
-}
-
-// --- pod sets ----------------------------------------------------------------------------------------------------------
-
-const topologyRequest = {
-  podIndexLabel: "batch.kubernetes.io/job-completion-index",
-  subGroupCount: 1,
-  subGroupIndexLabel: "jobset.sigs.k8s.io/job-index"
-}
-
-const podSetsOf = (replicatedJobs: ReadonlyArray<Objects.ReplicatedJob>): ReadonlyArray<Kueue.PodSet> =>
-  replicatedJobs.map((job) => {
-    const { completions, parallelism = 1, template } = job.template.spec
-    const replicas = job.replicas ?? 1
-    return {
-      name: job.name.toLowerCase(),
-      count: replicas * Math.min(parallelism, completions ?? parallelism),
-      template: {
-        metadata: template.metadata ?? {},
-        spec: { ...template.spec, restartPolicy: template.spec.restartPolicy ?? "OnFailure" }
-      },
-      topologyRequest: { ...topologyRequest, subGroupCount: replicas }
-    }
-  })
-
-// --- TrainJob ----------------------------------------------------------------------------------------------------------
-
-const runtimeOf = (view: View, trainJob: Objects.TrainJob): Objects.Runtime | undefined =>
-  trainJob.spec.runtimeRef.kind === "TrainingRuntime"
-    ? view.get(Objects.trainingRuntimes, trainJob.metadata.namespace, trainJob.spec.runtimeRef.name)
-    : view.get(Objects.clusterTrainingRuntimes, undefined, trainJob.spec.runtimeRef.name)
-
-/** What the pods are before the ML policy adds its variables and ports. */
-const withoutVariant = (runtime: Objects.Runtime): Objects.Runtime => {
-  const { mlPolicy } = runtime.spec
-  if (mlPolicy === undefined || mlPolicy.mpi !== undefined) return runtime
-  return { ...runtime, spec: { ...runtime.spec, mlPolicy: Objects.compact({ numNodes: mlPolicy.numNodes }) } }
-}
-
-const entryOf = (trainJob: Objects.TrainJob): Objects.RuntimePatch | undefined =>
-  trainJob.spec.runtimePatches?.find(({ manager }) => manager === Kueue.patchManager)
-
-/** The TrainJob's `runtimePatches` with other replicatedJobs in Kueue's entry. */
-const withEntry = (
-  trainJob: Objects.TrainJob,
-  replicatedJobs: ReadonlyArray<Readonly<Record<string, unknown>>> | undefined
-): object => ({
-  spec: {
-    runtimePatches: (trainJob.spec.runtimePatches ?? []).map((entry) => {
-      if (entry.manager !== Kueue.patchManager) return entry
-      const template = entry.trainingRuntimeSpec?.template
-      return {
-        ...entry,
-        trainingRuntimeSpec: {
-          ...entry.trainingRuntimeSpec,
-          template: { ...template, spec: replicatedJobs === undefined ? {} : { replicatedJobs } }
-        }
-      }
-    })
-  }
-})
-
-const overrides = (infos: ReadonlyArray<PodSetInfo>): ReadonlyArray<Readonly<Record<string, unknown>>> =>
-  infos.map(({ annotations, labels, name, nodeSelector, tolerations }) => {
-    const spec = {
-      ...(Object.keys(nodeSelector).length === 0 ? {} : { nodeSelector }),
-      ...(tolerations.length === 0 ? {} : { tolerations })
-    }
-    return { name, template: { spec: { template: { metadata: { annotations, labels }, spec } } } }
-  })
-
-const finishedBy = (conditions: ReadonlyArray<Objects.Condition> | undefined, success: string): Job["finished"] => {
-  for (const [type, reason] of [
-    [success, "Succeeded"],
-    ["Failed", "Failed"]
-  ] as const) {
-    const found = Objects.conditionOf(conditions, type)
-    if (found?.status === "True") return { reason, message: found.message ?? "" }
-  }
-  return undefined
-}
-
-const isAllReady = (
-  statuses: ReadonlyArray<Objects.ReplicatedJobStatus> | undefined,
-  podSets: ReadonlyArray<Kueue.PodSet> | undefined
-): boolean =>
-  podSets !== undefined &&
-  statuses !== undefined &&
-  statuses.reduce((sum, { ready, succeeded }) => sum + ready + succeeded, 0) >= podSets.length
-
-const isOk = (answer: Answer): boolean => answer._tag === "Right"
-
-const trainJobOf = (view: View, trainJob: Objects.TrainJob): Job => {
-  const runtime = runtimeOf(view, trainJob)
-  const podSets =
-    runtime === undefined ? undefined : podSetsOf(Build.jobSet(trainJob, withoutVariant(runtime)).spec.replicatedJobs)
-  const { jobsStatus } = trainJob.status ?? {}
-  const current = (): Objects.TrainJob | undefined =>
-    view.get(Objects.trainJobs, trainJob.metadata.namespace, trainJob.metadata.name)
-  const manager = { manager: Kueue.kueueManager }
-  return {
-    type: Objects.trainJobs,
-    object: trainJob,
-    component: "trainer.kubeflow.org/trainjob-kueue-controller",
-    isSuspended: trainJob.spec.suspend === true,
-    isActive: jobsStatus?.some(({ active }) => active > 0) === true,
-    finished: finishedBy(trainJob.status?.conditions, "Complete"),
-    isReady: isAllReady(jobsStatus, podSets),
-    podSets,
-    isMarked: entryOf(trainJob)?.trainingRuntimeSpec?.template?.spec?.replicatedJobs !== undefined,
-    *start(infos) {
-      // a TrainJob that was made while the webhook was away cannot be started
-      const entry = entryOf(trainJob)
-      if (entry === undefined) return false
-      const wanted = overrides(infos)
-      if (!Objects.same(entry.trainingRuntimeSpec?.template?.spec?.replicatedJobs, wanted)) {
-        if (!isOk(yield* send(Objects.patch(Objects.trainJobs, trainJob, withEntry(trainJob, wanted), manager)))) {
-          return false
-        }
-      }
-      return isOk(yield* send(Objects.patch(Objects.trainJobs, trainJob, { spec: { suspend: false } }, manager)))
-    },
-    *restore() {
-      const now = current()
-      if (now === undefined) return
-      yield* send(Objects.patch(Objects.trainJobs, now, withEntry(now, undefined), manager))
-    }
-  }
-}
-
-// --- JobSet ------------------------------------------------------------------------------------------------------------
-
-type Template = (
-  name: string,
-  template: Objects.PodTemplate
-) => { readonly metadata: object; readonly spec: Objects.PodSpec }
-
-const withTemplates = (jobSet: Objects.JobSet, change: Template): object => ({
-  spec: {
-    replicatedJobs: jobSet.spec.replicatedJobs.map((job) => ({
-      ...job,
-      template: {
-        ...job.template,
-        spec: { ...job.template.spec, template: change(job.name, job.template.spec.template) }
-      }
-    }))
-  }
-})
-
-const jobSetOf = (view: View, jobSet: Objects.JobSet): Job => {
-  const podSets = podSetsOf(jobSet.spec.replicatedJobs)
-  const statuses = jobSet.status?.replicatedJobsStatus
-  const manager = { manager: Kueue.kueueManager }
-  return {
-    type: Objects.jobSets,
-    object: jobSet,
-    component: "jobset.x-k8s.io/jobset-kueue-controller",
-    isSuspended: jobSet.spec.suspend === true,
-    isActive: statuses?.some(({ active }) => active > 0) === true,
-    finished: finishedBy(jobSet.status?.conditions, "Completed"),
-    isReady: isAllReady(statuses, podSets),
-    podSets,
-    isMarked: jobSet.spec.replicatedJobs.some(
-      ({ template }) => template.spec.template.metadata?.annotations?.["kueue.x-k8s.io/workload"] !== undefined
-    ),
-    *start(infos) {
-      const body = withTemplates(jobSet, (name, template) => {
-        const info = infos.find((each) => each.name === name.toLowerCase())
-        if (info === undefined) return { metadata: template.metadata ?? {}, spec: template.spec }
-        return {
-          metadata: {
-            labels: { ...template.metadata?.labels, ...info.labels },
-            annotations: { ...template.metadata?.annotations, ...info.annotations }
-          },
-          spec: {
-            ...template.spec,
-            nodeSelector: { ...template.spec.nodeSelector, ...info.nodeSelector },
-            tolerations: [...(template.spec.tolerations ?? []), ...info.tolerations]
-          }
-        }
-      })
-      if (!isOk(yield* send(Objects.patch(Objects.jobSets, jobSet, body, manager)))) return false
-      return isOk(yield* send(Objects.patch(Objects.jobSets, jobSet, { spec: { suspend: false } }, manager)))
-    },
-    *restore(workload) {
-      const now = view.get(Objects.jobSets, jobSet.metadata.namespace, jobSet.metadata.name)
-      if (now === undefined) return
-      const body = withTemplates(now, (name, template) => {
-        const before = workload.spec.podSets.find((each) => each.name === name.toLowerCase())
-        return { metadata: before?.template.metadata ?? {}, spec: before?.template.spec ?? template.spec }
-      })
-      yield* send(Objects.patch(Objects.jobSets, now, body, manager))
-    }
-  }
-}
-
-// --- whose ------------------------------------------------------------------------------------------------------------
-
-const queueOf = (object: Objects.Raw): string | undefined => {
-  const name = object.metadata.labels?.[Kueue.queueLabel]
-  return name === "" ? undefined : name
-}
-
-const isManaged = (object: Objects.Raw, options: Kueue.Options): boolean =>
-  queueOf(object) !== undefined || options.manageJobsWithoutQueueName === true
-
-const parentOf = (view: View, jobSet: Objects.JobSet): Objects.TrainJob | undefined => {
-  const owner = Objects.controllerOf(jobSet)
-  return owner?.kind === "TrainJob" ? view.get(Objects.trainJobs, jobSet.metadata.namespace, owner.name) : undefined
-}
-
-const managedParent = (view: View, jobSet: Objects.JobSet, options: Kueue.Options): Objects.TrainJob | undefined => {
-  const parent = parentOf(view, jobSet)
-  return parent !== undefined && isManaged(parent, options) ? parent : undefined
-}
 
 // --- the Workload ------------------------------------------------------------------------------------------------------
 
@@ -282,7 +38,7 @@ const maxExecOf = (object: Objects.Raw): number | undefined => {
   return Number.isInteger(value) && value > 0 ? value : undefined
 }
 
-const bodyOf = (view: View, job: Job, podSets: ReadonlyArray<Kueue.PodSet>): object => ({
+const bodyOf = (view: View, job: Kinds.Job, podSets: ReadonlyArray<Kueue.PodSet>): object => ({
   metadata: {
     name: nameOf(job.object),
     namespace: job.object.metadata.namespace,
@@ -293,7 +49,7 @@ const bodyOf = (view: View, job: Job, podSets: ReadonlyArray<Kueue.PodSet>): obj
   spec: Objects.compact({
     active: true,
     ...priorityOf(view, job.object),
-    queueName: queueOf(job.object),
+    queueName: Kinds.queueOf(job.object),
     maximumExecutionTimeSeconds: maxExecOf(job.object),
     podSets
   })
@@ -307,7 +63,7 @@ const compared = (podSets: ReadonlyArray<Kueue.PodSet>): unknown =>
     initContainers: template.spec.initContainers ?? []
   }))
 
-const matches = (job: Job, podSets: ReadonlyArray<Kueue.PodSet>, workload: Kueue.Workload): boolean =>
+const matches = (job: Kinds.Job, podSets: ReadonlyArray<Kueue.PodSet>, workload: Kueue.Workload): boolean =>
   Objects.same(compared(podSets), compared(workload.spec.podSets)) &&
   maxExecOf(job.object) === workload.spec.maximumExecutionTimeSeconds
 
@@ -328,7 +84,7 @@ const joined = (
   return { ...into, ...more }
 }
 
-const updated = (info: PodSetInfo, update: Kueue.PodSetUpdate): PodSetInfo | string => {
+const updated = (info: Kinds.PodSetInfo, update: Kueue.PodSetUpdate): Kinds.PodSetInfo | string => {
   const labels = joined("labels", info.labels, update.labels)
   if (typeof labels === "string") return labels
   const annotations = joined("annotations", info.annotations, update.annotations)
@@ -345,14 +101,14 @@ const updated = (info: PodSetInfo, update: Kueue.PodSetUpdate): PodSetInfo | str
 }
 
 /** What goes on the pods: from the flavors, from Kueue, from every check. A string says why it cannot be put together. */
-const infosOf = (view: View, workload: Kueue.Workload): ReadonlyArray<PodSetInfo> | string => {
+const infosOf = (view: View, workload: Kueue.Workload): ReadonlyArray<Kinds.PodSetInfo> | string => {
   const { admission, admissionChecks = [] } = workload.status ?? {}
-  const infos: Array<PodSetInfo> = []
+  const infos: Array<Kinds.PodSetInfo> = []
   for (const assignment of admission?.podSetAssignments ?? []) {
     const flavors = [...new Set(Object.values(assignment.flavors))].flatMap(
       (name) => view.get(Kueue.resourceFlavors, undefined, name) ?? []
     )
-    let info: PodSetInfo = {
+    let info: Kinds.PodSetInfo = {
       name: assignment.name,
       annotations: { "kueue.x-k8s.io/workload": workload.metadata.name },
       labels: {
@@ -384,7 +140,7 @@ interface Memory {
   readonly stops: Map<string, number>
 }
 
-function* tell(context: Context, job: Job, reason: string, message: string): Generator<Act, void, Answer> {
+function* tell(context: Context, job: Kinds.Job, reason: string, message: string): Generator<Act, void, Answer> {
   yield* Events.legacy(context, job.component, { regarding: job.object, type: "Normal", reason, message })
 }
 
@@ -397,13 +153,13 @@ function* finish(workload: Kueue.Workload, reason: string, message: string, at: 
   )
 }
 
-const suspend = (job: Job) =>
+const suspend = (job: Kinds.Job) =>
   send(Objects.patch(job.type, job.object, { spec: { suspend: true } }, { manager: Kueue.kueueManager }))
 
 /** Stops a job step by step; true when it has stopped and is as it was before it was started. */
 function* stopped(
   context: Context,
-  job: Job,
+  job: Kinds.Job,
   workload: Kueue.Workload,
   message: string
 ): Generator<Act, boolean, Answer> {
@@ -456,7 +212,7 @@ function* release(context: Context, workload: Kueue.Workload): Generator<Act, vo
 
 function* ready(
   context: Context,
-  job: Job,
+  job: Kinds.Job,
   workload: Kueue.Workload,
   options: Kueue.Options
 ): Generator<Act, boolean, Answer> {
@@ -496,7 +252,7 @@ const pendingText = (workload: Kueue.Workload): string =>
 /** How long a job is left alone that somebody else starts whenever it is stopped, milliseconds. */
 const truce = 500
 
-function* reconcileJob(context: Context, job: Job, options: Kueue.Options, memory: Memory): Work {
+function* reconcileJob(context: Context, job: Kinds.Job, options: Kueue.Options, memory: Memory): Work {
   const { object } = job
   const { view } = context
   const own = view
@@ -506,7 +262,7 @@ function* reconcileJob(context: Context, job: Job, options: Kueue.Options, memor
     for (const workload of own) yield* sendIf(Kueue.releaseFinalizer(Kueue.workloads, workload))
     return
   }
-  if (!isManaged(object, options)) return
+  if (!Kinds.isManaged(object, options)) return
   const at = Objects.time(context.now())
   const [workload] = own
 
@@ -561,7 +317,7 @@ function* reconcileJob(context: Context, job: Job, options: Kueue.Options, memor
     return
   }
 
-  const queue = queueOf(object)
+  const queue = Kinds.queueOf(object)
   if (
     job.isSuspended &&
     queue !== undefined &&
@@ -612,7 +368,12 @@ function* reconcileJob(context: Context, job: Job, options: Kueue.Options, memor
 }
 
 /** Stops a job that nothing has admitted; when it has just been stopped, after a while. */
-function* halt(context: Context, job: Job, memory: Memory, message: string): Generator<Act, Wake | undefined, Answer> {
+function* halt(
+  context: Context,
+  job: Kinds.Job,
+  memory: Memory,
+  message: string
+): Generator<Act, Wake | undefined, Answer> {
   const { uid } = job.object.metadata
   const since = context.now() - (memory.stops.get(uid) ?? Number.NEGATIVE_INFINITY)
   if (job.type === Objects.jobSets && since < truce) return { key: context.key, wait: truce - since }
@@ -628,10 +389,10 @@ function* reconcileChild(context: Context, jobSet: Objects.JobSet, parent: Objec
   const isAdmitted = context.view
     .ownedBy(Kueue.workloads, parent.metadata.uid)
     .some((workload) => Kueue.isAdmitted(workload) && !Kueue.isFinished(workload))
-  const isOver = finishedBy(jobSet.status?.conditions, "Completed") !== undefined
-  if (isAdmitted || isOver || finishedBy(parent.status?.conditions, "Complete") !== undefined) return
+  const isOver = Kinds.finishedBy(jobSet.status?.conditions, "Completed") !== undefined
+  if (isAdmitted || isOver || Kinds.finishedBy(parent.status?.conditions, "Complete") !== undefined) return
   // Trainer starts it again while the TrainJob says so; the TrainJob is stopped meanwhile
-  const job = jobSetOf(context.view, jobSet)
+  const job = Kinds.jobSetOf(context.view, jobSet)
   yield* suspend(job)
   yield* tell(context, job, "Suspended", "Kueue managed child job suspended")
 }
@@ -650,15 +411,15 @@ function* reconcile(context: Context, options: Kueue.Options, memory: Memory): W
   if (kind === "TrainJob") {
     const trainJob = context.view.get(Objects.trainJobs, namespace, name)
     if (trainJob === undefined || trainJob.spec.managedBy === Kueue.multiKueue) return
-    return yield* reconcileJob(context, trainJobOf(context.view, trainJob), options, memory)
+    return yield* reconcileJob(context, Kinds.trainJobOf(context.view, trainJob), options, memory)
   }
   const jobSet = context.view.get(Objects.jobSets, namespace, name)
   if (jobSet === undefined) return
-  const parent = managedParent(context.view, jobSet, options)
+  const parent = Kinds.managedParent(context.view, jobSet, options)
   if (parent !== undefined) return yield* reconcileChild(context, jobSet, parent)
   // manageJobsWithoutQueueName means jobs, not their parts
-  if (parentOf(context.view, jobSet) !== undefined && queueOf(jobSet) === undefined) return
-  return yield* reconcileJob(context, jobSetOf(context.view, jobSet), options, memory)
+  if (Kinds.parentOf(context.view, jobSet) !== undefined && Kinds.queueOf(jobSet) === undefined) return
+  return yield* reconcileJob(context, Kinds.jobSetOf(context.view, jobSet), options, memory)
 }
 
 // how long a look at a job takes, by what happened: only orders
@@ -677,7 +438,7 @@ const latencyOf = (
   options: Kueue.Options
 ): number | undefined => {
   if (Objects.is(Objects.jobSets, object) && Objects.controllerOf(object) !== undefined) {
-    if (managedParent(view, object, options) === undefined) return undefined
+    if (Kinds.managedParent(view, object, options) === undefined) return undefined
     return change.type === "ADDED" ? newLatency : childLatency
   }
   if (Kueue.isDeleting(object)) return isRunning(object) ? runningGoneLatency : goneLatency

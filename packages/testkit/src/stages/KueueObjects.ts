@@ -215,7 +215,7 @@ export const conditionOf = (workload: Workload, type: string): Objects.Condition
 /** Whether a condition of a Workload is True. */
 export const has = (workload: Workload, type: string): boolean => Objects.isTrue(workload.status?.conditions, type)
 
-/** Whether it has quota: also one that is being evicted, until its job has stopped. */
+/** Whether it has quota; one that is being evicted has it until its job has stopped. */
 export const isReserved = (workload: Workload): boolean => has(workload, "QuotaReserved")
 export const isAdmitted = (workload: Workload): boolean => has(workload, "Admitted")
 export const isFinished = (workload: Workload): boolean => has(workload, "Finished")
@@ -223,7 +223,7 @@ export const isEvicted = (workload: Workload): boolean => has(workload, "Evicted
 export const isActive = (workload: Workload): boolean => workload.spec.active !== false
 export const isDeleting = (object: Objects.Raw): boolean => object.metadata.deletionTimestamp !== undefined
 
-/** Whether a finished one or one without quota is left out, it takes its resources from the queue. */
+/** Whether it takes resources from its queue: it has quota and has not finished. */
 export const takesQuota = (workload: Workload): boolean => isReserved(workload) && !isFinished(workload)
 
 /** Sets conditions of a status. */

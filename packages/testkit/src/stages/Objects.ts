@@ -19,6 +19,8 @@ export interface OwnerReference {
 
 /** A string map, as labels and annotations are. */
 export type StringMap = Readonly<Record<string, string>>
+/** Quantities as clients send them and custom resources keep them: texts or numbers. */
+export type Quantities = Readonly<Record<string, string | number>>
 
 /** `metadata` of a stored object. */
 export interface Meta {
@@ -101,7 +103,7 @@ export interface Container {
   readonly args?: ReadonlyArray<string>
   readonly env?: ReadonlyArray<EnvVar>
   readonly ports?: ReadonlyArray<{ readonly containerPort: number; readonly protocol?: string }>
-  readonly resources?: { readonly limits?: StringMap; readonly requests?: StringMap }
+  readonly resources?: { readonly limits?: Quantities; readonly requests?: Quantities }
   readonly volumeMounts?: ReadonlyArray<{
     readonly name: string
     readonly mountPath: string
@@ -319,7 +321,7 @@ export interface TrainerSpec {
   readonly env?: ReadonlyArray<EnvVar>
   readonly numNodes?: number
   readonly numProcPerNode?: number
-  readonly resourcesPerNode?: { readonly limits?: StringMap; readonly requests?: StringMap }
+  readonly resourcesPerNode?: { readonly limits?: Quantities; readonly requests?: Quantities }
 }
 
 /** One initializer of a TrainJob. */

@@ -31,8 +31,8 @@ const units: Readonly<Record<string, number>> = {
 }
 
 /** A Kubernetes quantity as a number. */
-export const quantity = (text: string): number => {
-  const match = /^([0-9.eE+-]+?)([a-zA-Z]*)$/.exec(text)
+export const quantity = (amount: string | number): number => {
+  const match = /^([0-9.eE+-]+?)([a-zA-Z]*)$/.exec(String(amount))
   return match === null ? Number.NaN : Number(match[1]) * (units[match[2] ?? ""] ?? Number.NaN)
 }
 

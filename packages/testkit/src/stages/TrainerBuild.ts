@@ -65,8 +65,8 @@ export const strategic = (base: unknown, patch: unknown, field = ""): unknown =>
 const isGpu = (name: string): boolean => name.includes("gpu")
 
 // A custom resource keeps `cpu: 2` as the number it was; what is built from it has quantities, which are texts
-const quantities = (amounts: Objects.StringMap | undefined): Objects.StringMap =>
-  Object.fromEntries(Object.entries(amounts ?? {}).map(([name, amount]) => [name, amount]))
+const quantities = (amounts: Objects.Quantities): Objects.StringMap =>
+  Object.fromEntries(Object.entries(amounts).map(([name, amount]) => [name, String(amount)]))
 
 const withQuantities = (container: Objects.Container): Objects.Container => {
   const { limits, requests, ...rest } = container.resources ?? {}
@@ -80,8 +80,8 @@ const withQuantities = (container: Objects.Container): Objects.Container => {
   }
 }
 
-const cpus = (amount: string | undefined): number => {
-  if (amount === undefined) return 0
+const cpus = (quantity: string | number | undefined): number => {
+  const amount = String(quantity ?? 0)
   return amount.endsWith("m") ? Number(amount.slice(0, -1)) / 1000 : Number(amount)
 }
 

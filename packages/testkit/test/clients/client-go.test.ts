@@ -87,8 +87,12 @@ else {
     )
 
     it.effect(
-      "the protobuf tables are those of k8s.io/api",
-      () => Effect.map(go("run", "./tables"), (printed) => expect(readFileSync(tables, "utf8")).toBe(printed)),
+      "the protobuf tables are those of k8s.io/api, and the encoded pod is client-go's",
+      () =>
+        Effect.gen(function* () {
+          expect(readFileSync(tables, "utf8")).toBe(yield* go("run", "./tables"))
+          expect(readFileSync(join(folder, "encoded/pod.txt"), "utf8")).toBe(yield* go("run", "./encoded"))
+        }),
       minutes
     )
   })

@@ -11,7 +11,7 @@ const folder = fileURLToPath(new URL("python", import.meta.url))
 const env = { PYTHONDONTWRITEBYTECODE: "1", TESTKIT: Served.testkit }
 
 const program = JSON.stringify({
-  runs: [{ after: 3000, code: 0 }],
+  runs: [{ after: 8000, code: 0 }],
   output: [
     { after: 0, text: "epoch 1\n" },
     { after: 1500, text: "epoch 2\nloss 0.25\n" }

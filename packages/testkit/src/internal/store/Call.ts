@@ -116,8 +116,15 @@ export const writeOptions = (request: KubeRequest.KubeRequest): Step<boolean> =>
     : Either.left(Failure.invalid({ group: "meta.k8s.io", kind: optionsKind(request.verb) }, "", errors))
 }
 
-/** The server prints a body that is no object byte by byte. */
-const hex = (text: string): string => Encoding.encodeHex(text)
+const summaryLength = 30
+
+/** How the server repeats a body: the beginning of an object as text, of anything else byte by byte. */
+const summary = (text: string): string => {
+  const bytes = new TextEncoder().encode(text)
+  const shown = bytes.subarray(0, summaryLength)
+  const more = bytes.length > summaryLength ? " ..." : ""
+  return `${text.startsWith("{") ? new TextDecoder().decode(shown) : Encoding.encodeHex(shown)}${more}`
+}
 
 export const body = (call: Call): Step<Json.JsonObject> => {
   const { request, type } = call
@@ -132,12 +139,12 @@ export const body = (call: Call): Step<Json.JsonObject> => {
     if (Json.isObject(parsed)) return Either.right(parsed)
     const at = value.slice(1, 2)
     return unrecognized(
-      `couldn't get version/kind; json parse error: invalid character '${at}' looking for beginning of object key string (${value})`
+      `couldn't get version/kind; json parse error: invalid character '${at}' looking for beginning of object key string (${summary(value)})`
     )
   }
   if (!Json.isObject(value)) {
     return unrecognized(
-      `couldn't get version/kind; json parse error: json: cannot unmarshal ${Json.isArray(value) ? "array" : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" } (${hex(JSON.stringify(value) ?? "")})`
+      `couldn't get version/kind; json parse error: json: cannot unmarshal ${Json.isArray(value) ? "array" : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" } (${summary(JSON.stringify(value))})`
     )
   }
   return Either.right(value)
@@ -167,7 +174,7 @@ export const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
     if (kind === "") {
       return Either.left(
         Failure.badRequest(
-          `the object provided is unrecognized (must be of type ${type.kind}): Object 'Kind' is missing in '${JSON.stringify(object)}' (${JSON.stringify(object)})`
+          `the object provided is unrecognized (must be of type ${type.kind}): Object 'Kind' is missing in '${JSON.stringify(object)}' (${summary(JSON.stringify(object))})`
         )
       )
     }
@@ -289,7 +296,7 @@ export const admit = (
     })
     if (answer === undefined) continue
     if (Either.isLeft(answer)) {
-      const { code = 403, message, reason = "Forbidden" } = answer.left
+      const { code = 403, message, reason = code === 403 ? "Forbidden" : undefined } = answer.left
       return Either.left(
         Failure.make(code, reason, `admission webhook ${JSON.stringify(plugin.name)} denied the request: ${message}`)
       )
@@ -319,12 +326,16 @@ const uncheckedText =
 export const validated = (
   type: Registry.ResourceDefinition,
   object: Json.JsonObject,
-  old: Json.JsonObject | undefined
+  old: Json.JsonObject | undefined,
+  changed: ReadonlyArray<Registry.FieldError> = []
 ): Step<void> => {
-  const metadata = [
+  const once = [
+    ...changed,
     ...Validation.metadata(type, object),
     ...(old === undefined ? [] : Validation.metadataUpdate(object, old))
   ]
+  // Metadata of a custom resource is looked at twice on update, and told twice
+  const metadata = type.custom && old !== undefined ? [...once, ...once] : once
   // Rules of custom resources are not run on an object with holes, and the server says so
   const blocked = type.custom && metadata.some(({ reason }) => blocking.has(reason))
   const errors = blocked

@@ -31,7 +31,6 @@ import {
   checkDecode,
   checkKind,
   checkNamespace,
-  comparable,
   checkCustomKind,
   conversionError,
   decodeProblem,
@@ -45,6 +44,10 @@ import {
   withManaged,
   writerOf
 } from "./Call.js"
+
+/** A canonical object that was given other managed fields: they are the last of the metadata, unless keys are sorted. */
+const placed = (type: Registry.ResourceDefinition, object: Json.JsonObject): Json.JsonObject =>
+  type.custom ? canonical(type, object) : object
 
 const generatedNameBase = 58
 
@@ -106,11 +109,11 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
         Failure.alreadyExists(type, name, Json.at(existing, "metadata", "deletionTimestamp") !== undefined)
       )
     }
-    yield* checkCustomKind(type, given)
+    yield* checkCustomKind(type, admitted)
     const complete = canonical(type, admitted)
     const managed = applied
-      ? canonical(type, withManaged(complete, given))
-      : canonical(type, withManaged(complete, ManagedFields.update(undefined, own, writerOf(call))))
+      ? placed(type, withManaged(complete, given))
+      : placed(type, withManaged(complete, ManagedFields.update(undefined, own, writerOf(call))))
     const warnings = Validation.warnings(type, managed)
     if (call.dryRun) return { state, status: 201, body: render(type, managed), warnings }
     const result = commit(state, where, undefined, managed)
@@ -147,25 +150,27 @@ const nextGeneration = (call: Call, old: Json.JsonObject, object: Json.JsonObjec
   return Json.set(object, ["metadata", "generation"], generationOf(old) + (changed ? 1 : 0))
 }
 
+const fixedMetadata: ReadonlySet<string> = new Set([
+  ...serverMetadata,
+  "generation",
+  "name",
+  "namespace",
+  "resourceVersion"
+])
+
 /** What of the incoming object may change through this endpoint; the rest stays as it was. */
 const restrict = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): Json.JsonObject => {
   const { request, type } = call
   const before = Json.object(old["metadata"])
-  const metadata: Json.JsonObject = {
-    ...Json.omit(Json.object(incoming["metadata"]), [
-      ...serverMetadata,
-      "generation",
-      "name",
-      "namespace",
-      "generateName",
-      "resourceVersion"
-    ]),
-    ...Object.fromEntries(
-      [...serverMetadata, "generation", "name", "namespace", "generateName", "resourceVersion"].flatMap((key) => {
-        const value = before[key]
-        return value === undefined ? [] : [[key, value] as const]
-      })
-    )
+  const given = Json.object(incoming["metadata"])
+  const metadata: Record<string, Json.Json> = {}
+  for (const key of Object.keys(given)) {
+    const value = given[key]
+    if (value !== undefined && !fixedMetadata.has(key)) metadata[key] = value
+  }
+  for (const key of fixedMetadata) {
+    const value = before[key]
+    if (value !== undefined) metadata[key] = value
   }
   const status = (source: Json.JsonObject): Json.JsonObject =>
     source["status"] === undefined ? {} : { status: source["status"] }
@@ -200,7 +205,7 @@ const store = (call: Call, old: Json.JsonObject, next: Json.JsonObject, status =
   const { state, type } = call
   const where: Located = { resource: Registry.typeKey(type), key: keyOfObject(old) }
   const warnings = Validation.warnings(type, next)
-  if (Json.equal(comparable(old), comparable(next))) return { state, status, body: render(type, old), warnings }
+  if (Json.equal(old, next)) return { state, status, body: render(type, old), warnings }
   if (call.dryRun) return { state, status, body: render(type, next), warnings }
   if (isReleased(type, next)) {
     // The answer keeps the version before, the event shows the last stored state: observed with 1.37.2
@@ -210,14 +215,19 @@ const store = (call: Call, old: Json.JsonObject, next: Json.JsonObject, status =
   return { state: result.state, status, body: render(type, result.object), warnings }
 }
 
-const checkedChange = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): Step<Json.JsonObject> =>
+const checkedChange = (
+  call: Call,
+  old: Json.JsonObject,
+  incoming: Json.JsonObject,
+  changed: ReadonlyArray<Registry.FieldError> = []
+): Step<Json.JsonObject> =>
   Either.gen(function* () {
     const { type } = call
     const restricted = restrict(call, old, incoming)
     const own = type.defaults(restricted)
     const defaulted = call.request.subresource === undefined ? type.prepare(own, old) : own
     const admitted = yield* admit(call, "UPDATE", defaulted, old)
-    yield* validated(type, admitted, old)
+    yield* validated(type, admitted, old, changed)
     return canonical(type, nextGeneration(call, old, admitted))
   })
 
@@ -288,7 +298,7 @@ export const update = (call: Call): Step<Done> =>
         Failure.conflict(
           type,
           name,
-          `StorageError: invalid object, Code: 4, Key: ${type.custom ? `/${type.group}` : "/registry"}/${type.plural}/${objectKey(request.namespace, name)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${ownUid}`
+          `StorageError: invalid object, Code: 4, Key: ${call.dryRun ? "" : "/registry"}${type.custom ? `/${type.group}` : ""}/${type.plural}/${objectKey(request.namespace, name)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: ${uid}, UID in object meta: ${ownUid}`
         )
       )
     }
@@ -299,7 +309,7 @@ export const update = (call: Call): Step<Done> =>
       return store(call, old, canonical(type, next))
     }
     const next = yield* checkedChange(call, old, incoming)
-    return store(call, old, canonical(type, ManagedFields.update(old, next, writerOf(call))))
+    return store(call, old, placed(type, ManagedFields.update(old, next, writerOf(call))))
   })
 
 const patched = (call: Call, old: Json.JsonObject): Step<Json.JsonObject> => {
@@ -314,11 +324,20 @@ const patched = (call: Call, old: Json.JsonObject): Step<Json.JsonObject> => {
         ? Either.left(Failure.badRequest("invalid JSON patch"))
         : Either.mapLeft(Patch.json(old, patch), objection)
     case "merge":
+      // Without a look at its fields the patch is decoded later, by others with other words
+      if (typeof patch === "number" && request.query["fieldValidation"] === "Ignore") {
+        return Either.left(Failure.badRequest("Invalid JSON Patch"))
+      }
       return Either.mapLeft(Patch.object("merge", old, patch), objection)
     case "strategic":
       return type.custom
         ? Either.left(Failure.unsupportedPatch)
-        : Either.mapLeft(Patch.object("strategic", old, patch), objection)
+        : // Merged as Go structs, which have neither kind nor version
+          Either.map(Either.mapLeft(Patch.object("strategic", old, patch), objection), (merged) => ({
+            ...merged,
+            kind: type.kind,
+            apiVersion: Registry.apiVersion(type)
+          }))
     default:
       return Either.left(type.custom ? Failure.unsupportedPatch : Failure.unsupportedMediaType)
   }
@@ -335,7 +354,7 @@ const patchError = (object: Json.JsonObject, problem: string): Failure.Failure =
     }
   ])
 
-const immutableMetadata = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): Step<void> => {
+const checkNames = (call: Call, incoming: Json.JsonObject): Step<void> => {
   const { request, type } = call
   const name = request.name ?? ""
   const newName = Json.string(Json.at(incoming, "metadata", "name"))
@@ -355,22 +374,23 @@ const immutableMetadata = (call: Call, old: Json.JsonObject, incoming: Json.Json
       Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
     )
   }
-  for (const key of ["uid", "deletionTimestamp"]) {
-    const value = Json.at(incoming, "metadata", key)
-    if (value !== undefined && !Json.equal(value, Json.at(old, "metadata", key))) {
-      return Either.left(
-        Failure.invalid(type, name, [
-          {
-            field: `metadata.${key}`,
-            reason: "FieldValueInvalid",
-            message: `Invalid value: ${JSON.stringify(value)}: field is immutable`
-          }
-        ])
-      )
-    }
-  }
   return Either.right(undefined)
 }
+
+/** Errors of metadata that a patch tries to change and must not. */
+const changedMetadata = (old: Json.JsonObject, incoming: Json.JsonObject): ReadonlyArray<Registry.FieldError> =>
+  ["uid", "deletionTimestamp"].flatMap((key) => {
+    const value = Json.at(incoming, "metadata", key)
+    return value === undefined || Json.equal(value, Json.at(old, "metadata", key))
+      ? []
+      : [
+          {
+            field: `metadata.${key}`,
+            reason: "FieldValueInvalid" as const,
+            message: `Invalid value: ${JSON.stringify(value)}: field is immutable`
+          }
+        ]
+  })
 
 const conflictText = (conflict: ManagedFields.Conflict): string => {
   const by = JSON.stringify(conflict.manager)
@@ -441,11 +461,9 @@ const applyPatch = (call: Call): Step<Done> =>
     )
     const givenName = Json.string(Json.at(configuration, "metadata", "name"))
     const ownName = givenName ?? name
-    if (ownName !== name) {
-      return yield* Either.left(
-        Failure.badRequest(`the name of the object (${ownName}) does not match the name on the URL (${name})`)
-      )
-    }
+    const otherName = Failure.badRequest(
+      `the name of the object (${ownName}) does not match the name on the URL (${name})`
+    )
     const decodable = yield* Either.map(checkDecode(type, configuration), () => configuration)
     const wanted = Json.set(
       type.statusSubresource && request.subresource === undefined ? Json.omit(decodable, ["status"]) : decodable,
@@ -458,11 +476,17 @@ const applyPatch = (call: Call): Step<Done> =>
     if (old === undefined) {
       if (request.subresource !== undefined) return yield* Either.left(Failure.notFound(type, name))
       if (givenName === undefined) return yield* Either.left(nameless)
+      if (ownName !== name) return yield* Either.left(otherName)
       const applied = ManagedFields.apply(undefined, wanted, writer, force)
       if (applied._tag === "Conflicts") return yield* Either.left(conflictFailure(applied.conflicts))
       const managedFields = Json.at(applied.object, "metadata", "managedFields")
       return yield* created(call, Json.set(wanted, ["metadata", "managedFields"], managedFields), true)
     }
+    const applied = ManagedFields.apply(old, wanted, writer, force)
+    if (applied._tag === "Conflicts") return yield* Either.left(conflictFailure(applied.conflicts))
+    if (ownName !== name) return yield* Either.left(otherName)
+    // Metadata that the manager drops takes the name with it, unless the configuration has any
+    if (configuration["metadata"] === undefined && applied.dropsMetadata) return yield* Either.left(nameless)
     if (sentVersion(wanted) !== "" && sentVersion(wanted) !== sentVersion(old)) {
       return yield* Either.left(Failure.modified(type, name))
     }
@@ -478,10 +502,6 @@ const applyPatch = (call: Call): Step<Done> =>
         ])
       )
     }
-    const applied = ManagedFields.apply(old, wanted, writer, force)
-    if (applied._tag === "Conflicts") return yield* Either.left(conflictFailure(applied.conflicts))
-    // Metadata that the manager drops takes the name with it, unless the configuration names the object
-    if (givenName === undefined && applied.dropsMetadata) return yield* Either.left(nameless)
     const next = yield* checkedChange(call, old, applied.object)
     const managed = Json.set(next, ["metadata", "managedFields"], Json.at(applied.object, "metadata", "managedFields"))
     return store(call, old, canonical(type, managed))
@@ -500,14 +520,28 @@ export const patch = (call: Call): Step<Done> =>
     }
     const old = yield* existing(call)
     const incoming = yield* patched(call, old)
-    if (Json.at(incoming, "kind") !== type.kind || Json.at(incoming, "apiVersion") !== Registry.apiVersion(type)) {
+    if (type.custom) {
+      const apiVersion = Json.text(incoming["apiVersion"])
+      if (apiVersion !== Registry.apiVersion(type)) {
+        const why = `${apiVersion.includes("/") ? apiVersion : `/${apiVersion}`}, Kind=${Json.text(incoming["kind"])} is unstructured and is not suitable for converting to ${JSON.stringify(Registry.apiVersion(type))}`
+        return yield* Either.left(
+          Failure.make(500, "InternalError", `Internal error occurred: Internal error occurred: ${why}`, {
+            causes: [{ message: `Internal error occurred: ${why}` }]
+          })
+        )
+      }
+      yield* checkCustomKind(type, incoming)
+    } else if (
+      Json.at(incoming, "kind") !== type.kind ||
+      Json.at(incoming, "apiVersion") !== Registry.apiVersion(type)
+    ) {
       const kind = Json.string(incoming["kind"]) ?? ""
       return yield* Either.left(patchError(incoming, conversionError(call, kind, Json.text(incoming["apiVersion"]))))
     }
     const problem = decodeProblem(type, incoming)
     if (problem !== undefined) return yield* Either.left(patchError(incoming, problem))
-    yield* immutableMetadata(call, old, incoming)
+    yield* checkNames(call, incoming)
     yield* checkVersion(call, old, incoming)
-    const next = yield* checkedChange(call, old, incoming)
-    return store(call, old, canonical(type, ManagedFields.update(old, next, writerOf(call))))
+    const next = yield* checkedChange(call, old, incoming, changedMetadata(old, incoming))
+    return store(call, old, placed(type, ManagedFields.update(old, next, writerOf(call))))
   })

@@ -98,7 +98,7 @@ export const parseSelection = (type: Registry.ResourceDefinition, request: KubeR
       }
     return {
       all: labels.length === 0 && fields.length === 0,
-      name: fields.find(({ field, operator }) => field === "metadata.name" && operator === "=")?.value,
+      name: fields.find(({ field, operator }) => field === "metadata.name" && operator === "=")?.value || undefined,
       matches: (object) =>
         (labels.length === 0 || Selector.matchesLabels(labels, labelsOf(object))) &&
         (fields.length === 0 || Selector.matchesFields(fields, readField(object)))
@@ -312,6 +312,7 @@ export const watch = (state: State, request: KubeRequest.KubeRequest): Step<Watc
     } = request.query
     const timeoutSeconds = yield* parseInteger(request.query["timeoutSeconds"])
     const token = request.query["continue"] ?? ""
+    yield* parseSelectors(request)
     yield* checkOptions([
       ...(sendInitialEvents !== undefined && match !== "NotOlderThan"
         ? [forbiddenMatch("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")]
@@ -320,7 +321,7 @@ export const watch = (state: State, request: KubeRequest.KubeRequest): Step<Watc
         ? [forbiddenMatch("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")]
         : []),
       ...(match === "" || match === "NotOlderThan" ? [] : [unsupportedMatch(match, `"NotOlderThan"`)]),
-      ...(token === "" ? [] : [forbidden("continue", "continue is forbidden for watch")])
+      ...(token === "" ? [] : [forbiddenMatch("resourceVersionMatch is forbidden when continue is provided")])
     ])
     const selection = yield* parseSelection(type, request)
     const version = wanted === "" ? 0 : parseVersion(wanted)

@@ -231,8 +231,11 @@ export const canonical = (type: Registry.ResourceDefinition, object: Json.JsonOb
     const value = given[key]
     if (value !== undefined && !isEmptyValue(value) && value !== "") metadata[key] = value
   }
-  const { apiVersion: _, kind: __, metadata: ___, ...rest } = object
-  const ordered: Json.JsonObject = { kind: type.kind, apiVersion: Registry.apiVersion(type), metadata, ...rest }
+  const ordered: Record<string, Json.Json> = { kind: type.kind, apiVersion: Registry.apiVersion(type), metadata }
+  for (const key of Object.keys(object)) {
+    const value = object[key]
+    if (value !== undefined && ordered[key] === undefined) ordered[key] = value
+  }
   return type.custom ? Json.object(Json.sorted(ordered)) : ordered
 }
 
