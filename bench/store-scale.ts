@@ -203,7 +203,8 @@ const compare = (file: string): Effect.Effect<void, unknown> =>
         for (const side of sides) measured[side] = yield* listSeconds(apis[side], "scale-list")
         if (round > 0) seconds.push(measured as (typeof seconds)[number])
       }
-      const taken = (side: (typeof sides)[number]) => `${(median(seconds.map((one) => one[side])) * 1000).toFixed(0)} ms`
+      const taken = (side: (typeof sides)[number]) =>
+        `${(median(seconds.map((one) => one[side])) * 1000).toFixed(0)} ms`
       yield* Console.log(
         `list of ${listed} pods: in process ${taken("memory")}, served ${taken("served")}, real ${taken("real")} (load ${loadavg()[0]?.toFixed(1) ?? ""})`
       )
@@ -394,7 +395,9 @@ export const run: Effect.Effect<void, unknown> = Effect.gen(function* () {
     yield* Console.log("no comparison with a real API server: TEST_KUBECONFIG names none")
   } else yield* compare(file)
   const now = yield* Clock.currentTimeMillis
-  yield* Console.log(`load ${loadavg()[0]?.toFixed(1) ?? "unknown"} at the end, ${((now - started) / 1000).toFixed(0)} s`)
+  yield* Console.log(
+    `load ${loadavg()[0]?.toFixed(1) ?? "unknown"} at the end, ${((now - started) / 1000).toFixed(0)} s`
+  )
 })
 
 const parts: Readonly<Record<string, Effect.Effect<unknown, unknown>>> = {

@@ -52,7 +52,8 @@ const serve = (): void => {
     trainjobs: () => each((job) => Jobs.trainJob(job, fleet.ranks)),
     jobsets: () => each((job) => Jobs.jobSet(job, fleet.ranks)),
     jobs: () => each((job) => Jobs.job(job, fleet.ranks)),
-    pods: () => each((job) => job).flatMap((_, job) => Array.from({ length: fleet.ranks }, (__, rank) => Jobs.pod(job, rank, 0))),
+    pods: () =>
+      each((job) => job).flatMap((_, job) => Array.from({ length: fleet.ranks }, (__, rank) => Jobs.pod(job, rank, 0))),
     events: () => []
   }
   const frame = (type: string, object: object): string =>
@@ -68,7 +69,12 @@ const serve = (): void => {
     if (parts.at(-2) === "nodes") return void response.end(JSON.stringify(Jobs.node(last)))
     if (url.searchParams.get("watch") === null) {
       return void response.end(
-        JSON.stringify({ kind: "List", apiVersion: "v1", metadata: { resourceVersion: "5000" }, items: lists[last]?.() ?? [] })
+        JSON.stringify({
+          kind: "List",
+          apiVersion: "v1",
+          metadata: { resourceVersion: "5000" },
+          items: lists[last]?.() ?? []
+        })
       )
     }
     response.flushHeaders()
@@ -282,7 +288,9 @@ const bench = async (): Promise<void> => {
     const rates = (of: ReadonlyArray<Measured>): Array<number> => of.map(({ rate }) => rate)
     const costs = (of: ReadonlyArray<Measured>): Array<number> => of.map(({ cost }) => cost)
     const show = (name: string, of: ReadonlyArray<Measured>): string =>
-      `  ${name.padEnd(34)} ${Math.round(median(rates(of))).toString().padStart(7)}/s   client CPU ${median(costs(of)).toFixed(1)} us/event`
+      `  ${name.padEnd(34)} ${Math.round(median(rates(of)))
+        .toString()
+        .padStart(7)}/s   client CPU ${median(costs(of)).toFixed(1)} us/event`
     console.log(
       [
         `${fleet.jobs} TrainJobs of ${fleet.ranks} pods, ${fleet.events} pod events of ${JSON.stringify({ type: "MODIFIED", object: Jobs.pod(1, 1, 1) }).length} bytes, ${rounds} rounds interleaved`,
@@ -317,8 +325,8 @@ const bench = async (): Promise<void> => {
   const lots = await heap({ jobs: 1100, ranks: 4 })
   const large = await heap({ jobs: 100, ranks: 44 })
   console.log(
-    `heap: ${Math.round((lots - few) / 4000 / 1024 * 10) / 10} KiB for each watched pod of jobs of four (TrainJob, JobSet and Job included), ` +
-      `${Math.round((large - few) / 4000 / 1024 * 10) / 10} KiB for each further pod of a job`
+    `heap: ${Math.round(((lots - few) / 4000 / 1024) * 10) / 10} KiB for each watched pod of jobs of four (TrainJob, JobSet and Job included), ` +
+      `${Math.round(((large - few) / 4000 / 1024) * 10) / 10} KiB for each further pod of a job`
   )
   child.disconnect()
 }

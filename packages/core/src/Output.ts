@@ -13,6 +13,7 @@
  */
 import {
   Cause,
+  Chunk,
   Clock,
   Effect,
   Either,
@@ -22,8 +23,7 @@ import {
   Random,
   type Scope,
   Stream,
-  SubscriptionRef,
-  Take
+  SubscriptionRef
 } from "effect"
 import type { AdapterConfig } from "./AdapterConfig.js"
 import { ErrNotFound, ErrUnsupported } from "./AdapterError.js"
@@ -223,6 +223,45 @@ const why = (state: RankZero.ContainerState): string =>
 
 const gone: Option.Option<never> = Option.none()
 
+/** The events of pieces that are bytes, all within the limit; undefined when there is something else among them. */
+const wholeBytes = (
+  pieces: ReadonlyArray<LogResume.Piece>,
+  limit: number
+): { readonly events: ReadonlyArray<OutputEvent>; readonly size: number } | undefined => {
+  const events: Array<OutputEvent> = []
+  let size = 0
+  for (const piece of pieces) {
+    if (piece._tag !== "Bytes") return undefined
+    size += piece.bytes.length
+    events.push(piece)
+  }
+  return size > limit ? undefined : { events, size }
+}
+
+/** What goes through the buffer: events, and at last how it ended. */
+type Told = OutputEvent | { readonly _tag: "Finished"; readonly how: Effect.Effect<never, Option.Option<OutputError>> }
+
+/** Takes all there is from the buffer at once, up to the end. */
+const fromBuffer = (queue: Queue.Dequeue<Told>, size: number): Stream.Stream<OutputEvent, OutputError> =>
+  Stream.suspend(() => {
+    let finished: Effect.Effect<never, Option.Option<OutputError>> | undefined
+    return Stream.repeatEffectChunkOption(
+      Effect.suspend(() => {
+        if (finished !== undefined) return finished
+        return Effect.flatMap(Queue.takeBetween(queue, 1, size), (told) => {
+          const events: Array<OutputEvent> = []
+          for (const item of told) {
+            if (item._tag === "Finished") finished = item.how
+            else events.push(item)
+          }
+          return finished !== undefined && events.length === 0
+            ? finished
+            : Effect.succeed(Chunk.unsafeFromArray(events))
+        })
+      })
+    )
+  })
+
 /** Builds the output programs over the `KubeApi` of the context. */
 export const make = (
   config: Pick<AdapterConfig, "inPlaceRestarts">,
@@ -363,14 +402,15 @@ export const make = (
         return view
       })
 
-    /** Everything after the pod is known. Tells what it finds through `emit`, which waits while the buffer is full. */
+    /** Everything after the pod is known. Tells what it finds through `emitAll`, which waits while the buffer is full. */
     const read = Effect.fn("Output.read")(function* (
       target: Target,
       found: Core.Pod,
       options: Options,
       from: string | undefined,
-      emit: (event: OutputEvent) => Effect.Effect<void>
+      emitAll: (events: ReadonlyArray<OutputEvent>) => Effect.Effect<void>
     ) {
+      const emit = (event: OutputEvent): Effect.Effect<void> => emitAll([event])
       const follow = options.follow === true
       const newReader = (): LogResume.Reader => LogResume.make({ timestamps: options.timestamps, from })
       let reader = newReader()
@@ -438,6 +478,15 @@ export const make = (
         previous: boolean
       ): Effect.Effect<Ending | undefined, OutputError> =>
         Effect.gen(function* () {
+          // Nearly always there is nothing but bytes
+          const whole = wholeBytes(pieces, left)
+          if (whole !== undefined) {
+            left -= whole.size
+            if (whole.events.length === 0) return undefined
+            deliveredAny = true
+            yield* emitAll(whole.events)
+            return left <= 0 ? { _tag: "Limit" } : undefined
+          }
           for (const piece of pieces) {
             switch (piece._tag) {
               case "Bytes": {
@@ -526,7 +575,8 @@ export const make = (
       }): Effect.Effect<Connection, OutputError> =>
         Effect.scoped(
           Effect.gen(function* () {
-            const openedAt = yield* Clock.currentTimeMillis
+            const clock = yield* Effect.clock
+            const openedAt = clock.unsafeCurrentTimeMillis()
             const asked = request(how)
             reader.open({ tail: asked.tailLines !== undefined })
             const pull = yield* Stream.toPull(api.log(target, asked))
@@ -545,13 +595,13 @@ export const make = (
                 waiting = false
                 if (abandoned) return yield* Effect.never
                 if (Exit.isSuccess(taken)) {
-                  const before = reader.last()
-                  for (const chunk of taken.value) {
-                    const ending = yield* deliver(reader.push(chunk), how.previous)
-                    if (ending !== undefined) return ending
-                  }
-                  brought ||= reader.last() !== before
-                  activeAt = yield* Clock.currentTimeMillis
+                  const before = brought ? undefined : reader.last()
+                  const pieces: Array<LogResume.Piece> = []
+                  for (const chunk of taken.value) for (const piece of reader.push(chunk)) pieces.push(piece)
+                  const ending = yield* deliver(pieces, how.previous)
+                  if (ending !== undefined) return ending
+                  if (!brought) brought = reader.last() !== before
+                  activeAt = clock.unsafeCurrentTimeMillis()
                   continue
                 }
                 const failure = Cause.failureOption(taken.cause)
@@ -901,17 +951,17 @@ export const make = (
       }
       return Stream.unwrapScoped(
         Effect.gen(function* () {
-          const queue = yield* Effect.acquireRelease(
-            Queue.bounded<Take.Take<OutputEvent, OutputError>>(buffer),
-            Queue.shutdown
-          )
-          const emit = (event: OutputEvent): Effect.Effect<void> => Effect.asVoid(Queue.offer(queue, Take.of(event)))
+          const queue = yield* Effect.acquireRelease(Queue.bounded<Told>(buffer), Queue.shutdown)
+          const emitAll = (events: ReadonlyArray<OutputEvent>): Effect.Effect<void> =>
+            Effect.asVoid(Queue.offerAll(queue, events))
+          const finish = (how: Effect.Effect<never, Option.Option<OutputError>>): Effect.Effect<void> =>
+            Effect.asVoid(Queue.offer(queue, { _tag: "Finished", how }))
           yield* found(ref, options).pipe(
             Effect.flatMap((located) => {
               const problem = RankZero.containerProblem(located.pod)
               const target: Target = { namespace: ref.namespace, name: located.name, uid: located.uid }
               return problem === undefined
-                ? Effect.scoped(read(target, located.pod, options, from, emit))
+                ? Effect.scoped(read(target, located.pod, options, from, emitAll))
                 : Effect.fail(
                     new ErrUnsupported({
                       operation: "output",
@@ -928,31 +978,33 @@ export const make = (
                   )
             }),
             Effect.matchCauseEffect({
-              onFailure: (cause) => Queue.offer(queue, Take.failCause(cause)),
-              onSuccess: () => Queue.offer(queue, Take.end)
+              onFailure: (cause) => finish(Effect.failCause(Cause.map(cause, Option.some))),
+              onSuccess: () => finish(Effect.fail(Option.none()))
             }),
             Effect.forkScoped
           )
-          return Stream.flattenTake(Stream.fromQueue(queue))
+          return fromBuffer(queue, buffer)
         })
       ).pipe(Stream.withSpan("Output.output", { attributes: { namespace: ref.namespace, name: ref.name } }))
     }
 
     const output: Service["output"] = (ref, options) =>
-      outputEvents(ref, options).pipe(
-        Stream.mapAccum(true, (atLineStart, event): readonly [boolean, Option.Option<Uint8Array>] => {
-          switch (event._tag) {
-            case "Bytes":
-              return [event.bytes.at(-1) === 10, Option.some(event.bytes)]
-            case "Gap":
-              return [true, Option.some(new TextEncoder().encode(`${atLineStart ? "" : "\n"}${gapLine(event)}\n`))]
-            case "Restarted":
-            case "End":
-              return [atLineStart, Option.none()]
+      Stream.suspend(() => {
+        let atLineStart = true
+        return Stream.mapChunks(outputEvents(ref, options), (events) => {
+          const result: Array<Uint8Array> = []
+          for (const event of events) {
+            if (event._tag === "Bytes") {
+              atLineStart = event.bytes.at(-1) === 10
+              result.push(event.bytes)
+            } else if (event._tag === "Gap") {
+              result.push(new TextEncoder().encode(`${atLineStart ? "" : "\n"}${gapLine(event)}\n`))
+              atLineStart = true
+            }
           }
-        }),
-        Stream.filterMap((bytes) => bytes)
-      )
+          return Chunk.unsafeFromArray(result)
+        })
+      })
 
     return { output, outputEvents, outputLines: (ref, options) => lines(output(ref, options)) }
   })
@@ -992,7 +1044,11 @@ const lines = <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<stri
       return result
     }
     return bytes.pipe(
-      Stream.mapConcat((chunk) => cut(decoder.decode(chunk, { stream: true }))),
+      Stream.mapChunks((chunks) => {
+        const result: Array<string> = []
+        for (const chunk of chunks) for (const line of cut(decoder.decode(chunk, { stream: true }))) result.push(line)
+        return Chunk.unsafeFromArray(result)
+      }),
       Stream.concat(
         Stream.suspend(() => {
           const complete = cut(decoder.decode())

@@ -108,7 +108,9 @@ const interceptor: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (opti
         string | Array<string>
       >,
       headersTimeout: exchange.headersTimeout,
-      bodyTimeout: exchange.bodyTimeout
+      bodyTimeout: exchange.bodyTimeout,
+      // undici gives a connection up after a DELETE with a body, which API servers read like any other
+      reset: false
     },
     {
       onRequestStart: (controller, context) => handler.onRequestStart?.(controller, context),

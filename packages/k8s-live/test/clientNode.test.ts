@@ -77,10 +77,10 @@ const suite = (name: string, load: Effect.Effect<ClientNode>): void => {
         await core.replaceNamespacedConfigMap({
           namespace,
           name: "settings",
-          body: { metadata, data: { a: "1", b: "2" } }
+          body: { metadata: metadata ?? {}, data: { a: "1", b: "2" } }
         })
         await expect(
-          core.replaceNamespacedConfigMap({ namespace, name: "settings", body: { metadata, data: {} } })
+          core.replaceNamespacedConfigMap({ namespace, name: "settings", body: { metadata: metadata ?? {}, data: {} } })
         ).rejects.toMatchObject({ code: 409 })
         const patched = await core.patchNamespacedConfigMap(
           { namespace, name: "settings", body: { data: { c: "3" } } },

@@ -43,17 +43,20 @@ const labelKey = fc.constantFrom("app", "tier", "example.com/team", "rank")
 const labelValue = fc.constantFrom("", "a", "b", "1", "12", "x.y_z-0")
 
 /** Labels over few keys and values, so that selectors meet them. */
-export const labels: fc.Arbitrary<Readonly<Record<string, string>>> = fc.dictionary(labelKey, labelValue, { maxKeys: 3 })
+export const labels: fc.Arbitrary<Readonly<Record<string, string>>> = fc.dictionary(labelKey, labelValue, {
+  maxKeys: 3
+})
 
 const present = <T extends object>(value: T): T =>
   Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as T
 
-const optionally = <A>(arbitrary: fc.Arbitrary<A>): fc.Arbitrary<A | undefined> => fc.option(arbitrary, { nil: undefined })
+const optionally = <A>(arbitrary: fc.Arbitrary<A>): fc.Arbitrary<A | undefined> =>
+  fc.option(arbitrary, { nil: undefined })
 
 /** Fields of which each may be missing. */
 const partial = <T extends Record<string, unknown>>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<
   Partial<T>
-> => fc.record(fields, { requiredKeys: [] }) as unknown as fc.Arbitrary<Partial<T>>
+> => fc.record(fields, { requiredKeys: [] })
 
 /** Metadata of a stored object; give what must be fixed. */
 export const metadata = (fixed: Partial<Meta.ObjectMeta> = {}): fc.Arbitrary<Meta.ObjectMeta> =>
@@ -460,7 +463,11 @@ export const anyObject = fc.oneof(
 // ---- selectors, requests --------------------------------------------------------------------------------------------
 
 const requirement: fc.Arbitrary<Selector.LabelRequirement> = fc.oneof(
-  fc.record({ key: labelKey, operator: fc.constantFrom("exists" as const, "notExists" as const), values: fc.constant([]) }),
+  fc.record({
+    key: labelKey,
+    operator: fc.constantFrom("exists" as const, "notExists" as const),
+    values: fc.constant([])
+  }),
   fc.record({
     key: labelKey,
     operator: fc.constantFrom("in" as const, "notIn" as const),
@@ -540,22 +547,15 @@ export const request: fc.Arbitrary<KubeRequest.KubeRequest> = fc
 
 // ---- RBAC -----------------------------------------------------------------------------------------------------------
 
-const verb = fc.constantFrom(
-  "get",
-  "list",
-  "watch",
-  "create",
-  "update",
-  "patch",
-  "delete",
-  "deletecollection",
-  "*"
-)
+const verb = fc.constantFrom("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*")
 
 /** A Role's rule, wildcards and resource names included. */
 export const policyRule = fc
   .record({
-    apiGroups: fc.uniqueArray(fc.constantFrom("", "batch", "trainer.kubeflow.org", "*"), { minLength: 1, maxLength: 3 }),
+    apiGroups: fc.uniqueArray(fc.constantFrom("", "batch", "trainer.kubeflow.org", "*"), {
+      minLength: 1,
+      maxLength: 3
+    }),
     resources: fc.uniqueArray(
       fc.constantFrom("configmaps", "pods", "pods/log", "pods/status", "*/log", "jobs", "trainjobs", "nodes", "*"),
       { minLength: 1, maxLength: 4 }
@@ -596,7 +596,9 @@ const anyFault: fc.Arbitrary<Faults.Fault> = fc.oneof(
   fc.constantFrom(1000, 5000).map((retryAfter): Faults.Fault => ({ _tag: "throttle", retryAfter })),
   fc.constantFrom(10, 2000).map((duration): Faults.Fault => ({ _tag: "delay", duration })),
   few.map((after): Faults.Fault => ({ _tag: "cut", after })),
-  fc.constantFrom("status" as const, "frame" as const).map((shape): Faults.Fault => ({ _tag: "expire", shape, after: 1 }))
+  fc
+    .constantFrom("status" as const, "frame" as const)
+    .map((shape): Faults.Fault => ({ _tag: "expire", shape, after: 1 }))
 )
 
 const watchFault: fc.Arbitrary<Faults.Fault> = fc.oneof(

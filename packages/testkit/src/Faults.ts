@@ -7,7 +7,7 @@
 import * as KubeError from "@dispatch-kubeflow/core/kube/KubeError"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { KubeReply, KubeTransport, WatchFrame } from "@dispatch-kubeflow/core/kube/KubeTransport"
-import { Duration, Effect, Option, Stream } from "effect"
+import { type Duration, Effect, Option, Stream } from "effect"
 import * as Dice from "./internal/Dice.js"
 
 /**
@@ -220,13 +220,10 @@ const upTo = <A>(
   return Stream.suspend(() => {
     let left = count
     return Stream.flatMap(
-      Stream.takeUntil(
-        Stream.rechunk(stream, 1),
-        (piece) => {
-          left -= size(piece)
-          return left <= 0
-        }
-      ),
+      Stream.takeUntil(Stream.rechunk(stream, 1), (piece) => {
+        left -= size(piece)
+        return left <= 0
+      }),
       (piece) =>
         left > 0
           ? Stream.succeed(piece)
@@ -365,9 +362,7 @@ export const make = (plan: Plan, options: { readonly seed: number }): Effect.Eff
 
     return {
       transform,
-      used: Effect.sync(() =>
-        plan.map((entry, index) => ({ rule: entry, matched: 0, fired: 0, ...counts[index] }))
-      ),
+      used: Effect.sync(() => plan.map((entry, index) => ({ rule: entry, matched: 0, fired: 0, ...counts[index] }))),
       stop: Effect.sync(() => {
         stopped = true
       })

@@ -393,10 +393,30 @@ const rarely = fc.integer({ min: 0, max: 6 }).map((dice) => dice === 6)
 
 /** Writes that meet: few names, few labels. */
 export const writes: fc.Arbitrary<Write> = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ _tag: fc.constant("create" as const), sort, name, labels, finalizers, content, dryRun: rarely }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      _tag: fc.constant("create" as const),
+      sort,
+      name,
+      labels,
+      finalizers,
+      content,
+      dryRun: rarely
+    })
+  },
   {
     weight: 3,
-    arbitrary: fc.record({ _tag: fc.constant("replace" as const), sort, name, labels, finalizers, content, seen, dryRun: rarely })
+    arbitrary: fc.record({
+      _tag: fc.constant("replace" as const),
+      sort,
+      name,
+      labels,
+      finalizers,
+      content,
+      seen,
+      dryRun: rarely
+    })
   },
   {
     weight: 3,
@@ -492,12 +512,12 @@ export const commands = (maximum = 40): fc.Arbitrary<Iterable<Command>> =>
       writes.map(writeCommand),
       writes.map(writeCommand),
       writes.map(writeCommand),
-      fc.tuple(sort, selectors, fc.integer({ min: 1, max: 3 })).map(([of, selector, limit]) =>
-        listCommand(of, selector, limit)
-      ),
-      fc.tuple(sort, selectors, fc.integer({ min: 0, max: 20 })).map(([of, selector, back]) =>
-        watchCommand(of, selector, back)
-      )
+      fc
+        .tuple(sort, selectors, fc.integer({ min: 1, max: 3 }))
+        .map(([of, selector, limit]) => listCommand(of, selector, limit)),
+      fc
+        .tuple(sort, selectors, fc.integer({ min: 0, max: 20 }))
+        .map(([of, selector, back]) => watchCommand(of, selector, back))
     ],
     { maxCommands: maximum }
   )

@@ -319,16 +319,12 @@ const rulesReview = (
     metadata: {},
     spec: {},
     status: {
-      resourceRules: [
-        ...rules
-          .filter(({ rule }) => listed(rule, "resources").length > 0)
-          .map(({ rule }) => keep(rule, ["verbs", "apiGroups", "resources", "resourceNames"]))
-      ],
-      nonResourceRules: [
-        ...rules
-          .filter(({ rule }) => listed(rule, "nonResourceURLs").length > 0)
-          .map(({ rule }) => keep(rule, ["verbs", "nonResourceURLs"]))
-      ],
+      resourceRules: rules
+        .filter(({ rule }) => listed(rule, "resources").length > 0)
+        .map(({ rule }) => keep(rule, ["verbs", "apiGroups", "resources", "resourceNames"])),
+      nonResourceRules: rules
+        .filter(({ rule }) => listed(rule, "nonResourceURLs").length > 0)
+        .map(({ rule }) => keep(rule, ["verbs", "nonResourceURLs"])),
       incomplete: false,
       ...(problem === undefined ? {} : { evaluationError: problem })
     }
@@ -408,8 +404,17 @@ export const defaults: ReadonlyArray<Json.JsonObject> = [
     {
       verbs: ["get"],
       nonResourceURLs: [
-        ...["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez"],
-        ...["/openapi", "/openapi/*", "/readyz", "/version", "/version/"]
+        "/api",
+        "/api/*",
+        "/apis",
+        "/apis/*",
+        "/healthz",
+        "/livez",
+        "/openapi",
+        "/openapi/*",
+        "/readyz",
+        "/version",
+        "/version/"
       ]
     }
   ]),
@@ -423,8 +428,10 @@ export const defaults: ReadonlyArray<Json.JsonObject> = [
     {
       verbs: ["get"],
       nonResourceURLs: [
-        ...["/.well-known/openid-configuration", "/.well-known/openid-configuration/"],
-        ...["/openid/v1/jwks", "/openid/v1/jwks/"]
+        "/.well-known/openid-configuration",
+        "/.well-known/openid-configuration/",
+        "/openid/v1/jwks",
+        "/openid/v1/jwks/"
       ]
     }
   ]),

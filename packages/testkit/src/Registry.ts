@@ -670,10 +670,7 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
     // Of a Job that never ran only the pod's spec is compared as a whole
     const path = neverStarted ? ["template", "spec"] : ["template"]
     errors.push(
-      invalid(
-        `spec.${path.join(".")}`,
-        `Invalid value: ${JSON.stringify(Json.at(spec, ...path))}: field is immutable`
-      )
+      invalid(`spec.${path.join(".")}`, `Invalid value: ${JSON.stringify(Json.at(spec, ...path))}: field is immutable`)
     )
   }
   for (const key of ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]) {

@@ -166,7 +166,7 @@ export const script: FastCheck.Arbitrary<Script> = FastCheck.record({
   outOfService: FastCheck.constantFrom("always" as const, "always" as const, "unless-ready" as const),
   stubborn: FastCheck.boolean(),
   seed: FastCheck.integer({ min: 1, max: 1000 }),
-  commands: FastCheck.array(command, { minLength: 2, maxLength: 24 })
+  commands: FastCheck.array(command, { minLength: 2, maxLength: 16 })
 }).map((it) =>
   printed({ ...it, commands: [{ _tag: "Submit", run: "a" }, { _tag: "Advance", seconds: 2 }, ...it.commands] })
 )

@@ -259,8 +259,21 @@ const waits = (world: World): Effect.Effect<Lies> =>
     return lies
   })
 
-/** Everything that is not as it must be. */
-export const check = (world: World, seen: Memory): Effect.Effect<Lies> =>
+/** After these the answers about permissions may be others; asking costs more than what is checked elsewhere. */
+const concernsAccess = new Set(["Revoke", "Grant", "Heal", "Restart"])
+/** After these rank 0's output may be another's. */
+const concernsOutput = new Set([
+  "Exit",
+  "DeletePod",
+  "DeleteJobSet",
+  "DeleteTrainJob",
+  "Impostor",
+  "Restart",
+  "Advance"
+])
+
+/** Everything that is not as it must be after a step. */
+export const check = (world: World, seen: Memory, step: string): Effect.Effect<Lies> =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const lies: Array<string> = [...single(world, yield* processes(world))]
@@ -278,6 +291,7 @@ export const check = (world: World, seen: Memory): Effect.Effect<Lies> =>
         if (Either.isRight(verdict))
           lies.push(...(yield* honest(world, who, ref, verdict.right, yield* processes(world))))
       }
+      if (!concernsOutput.has(step)) continue
       const output = yield* atOnce(world, Stream.runCollect(world.reader.output(ref)))
       if (output !== undefined) {
         const text = new TextDecoder().decode(
@@ -290,7 +304,8 @@ export const check = (world: World, seen: Memory): Effect.Effect<Lies> =>
       lies.push(...ownBytes(world, "follower", follower.name, follower.id, follower.text), ...ordered(follower))
     }
     lies.push(...(yield* audit(world, seen)), ...(yield* untouched(world)))
-    lies.push(...(yield* evidence(world, seen, now)), ...(yield* capabilities(world)), ...(yield* waits(world)))
+    lies.push(...(yield* evidence(world, seen, now)), ...(yield* waits(world)))
+    if (concernsAccess.has(step)) lies.push(...(yield* capabilities(world)))
     return lies
   })
 

@@ -18,22 +18,22 @@ export const play = (script: Script, pieces: World.Pieces = {}) =>
   Effect.gen(function* () {
     const world = yield* World.make(script, pieces)
     const seen = Invariants.memory()
-    const verify = (step: string) =>
-      Effect.flatMap(Invariants.check(world, seen), (lies) =>
+    const verify = (step: string, command: string) =>
+      Effect.flatMap(Invariants.check(world, seen, command), (lies) =>
         lies.length === 0 ? Effect.void : Effect.fail(new Lie({ step, lies }))
       )
     yield* world.settle
     for (const [index, command] of script.commands.entries()) {
       yield* world.perform(command)
       yield* world.settle
-      yield* verify(`step ${index + 1}, ${command._tag}`)
+      yield* verify(`step ${index + 1}, ${command._tag}`, command._tag)
     }
     yield* world.heal
     yield* world.settle
-    for (const time of ["40 seconds", "2 minutes", "2 minutes"] as const) {
+    for (const time of ["40 seconds", "3 minutes"] as const) {
       yield* TestClock.adjust(time)
       yield* world.settle
-      yield* verify(`${time} after everything was mended`)
+      yield* verify(`${time} after everything was mended`, "Restart")
     }
     const lies = yield* Invariants.settled(world)
     if (lies.length > 0) yield* new Lie({ step: "all", lies })
@@ -44,10 +44,9 @@ const patience = 60_000
 
 /** Plays a script from start to end; rejects with the `Lie`, or when it hangs. */
 export const run = (script: Script, pieces: World.Pieces = {}): Promise<void> =>
-  Effect.runPromise(
-    play(script, pieces).pipe(Effect.scoped, Effect.provide(TestContext.TestContext)),
-    { signal: AbortSignal.timeout(patience) }
-  )
+  Effect.runPromise(play(script, pieces).pipe(Effect.scoped, Effect.provide(TestContext.TestContext)), {
+    signal: AbortSignal.timeout(patience)
+  })
 
 /** The outcome of many scripts: how many ran, and fast-check's report of the first lie. */
 export interface Outcome {

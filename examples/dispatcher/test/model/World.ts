@@ -288,7 +288,8 @@ export const make = (script: Script, pieces: Pieces = {}) =>
         get: (key) => (dead.value ? Effect.never : Effect.sync(() => Option.fromNullable(files.get(key)))),
         set: (key, value) =>
           Effect.suspend(() => {
-            if (dead.value) return Effect.never
+            // Not for ever: some writes cannot be interrupted. It leaves no trace, and the cluster is out of reach
+            if (dead.value) return Effect.void
             const journal = key.startsWith("journal/run/")
             if (journal && death === "before journal") return die(dead)
             files.set(key, value)

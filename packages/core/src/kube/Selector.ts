@@ -274,7 +274,8 @@ export const parseFields = (text: string): Either.Either<FieldSelector, string> 
     const match = /^([^=!\\]*)(!=|==|=)([\s\S]*)$/.exec(raw)
     if (match === null) return Either.left(`invalid selector: '${text}'; can't understand '${raw}'`)
     const [, field, operator, value] = match
-    if (/^(?:[^\\=]|\\.)*=/.test(value ?? "")) return Either.left("invalid field selector: unescaped character in value: 61")
+    if (/^(?:[^\\=]|\\.)*=/.test(value ?? ""))
+      return Either.left("invalid field selector: unescaped character in value: 61")
     requirements.push({
       field: field ?? "",
       operator: operator === "!=" ? "!=" : "=",

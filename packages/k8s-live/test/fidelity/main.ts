@@ -165,10 +165,7 @@ const world = (real: Real, logsFile: string, runtimeObjects: ReadonlyArray<objec
   Effect.gen(function* () {
     const { transport } = real.api
     const created = yield* Effect.acquireRelease(
-      call(
-        transport,
-        KubeRequest.make("create", namespaces, { body: { metadata: { generateName: "h-fidelity-" } } })
-      ),
+      call(transport, KubeRequest.make("create", namespaces, { body: { metadata: { generateName: "h-fidelity-" } } })),
       (body) =>
         Effect.ignore(
           Effect.gen(function* () {
@@ -230,7 +227,9 @@ const world = (real: Real, logsFile: string, runtimeObjects: ReadonlyArray<objec
       after: () => Effect.void,
       // A list without a version waits until the cache it is served from is current
       catchUp: (type) =>
-        Sequence.types.some(({ group, plural, version }) => group === type.group && plural === type.plural && version === type.version)
+        Sequence.types.some(
+          ({ group, plural, version }) => group === type.group && plural === type.plural && version === type.version
+        )
           ? Effect.ignore(
               call(transport, KubeRequest.make("list", type, { namespace, query: { labelSelector: "catch-up" } }))
             )
@@ -294,7 +293,13 @@ const firstOf = (differences: ReadonlyArray<Compare.Difference>): ReadonlyArray<
 const signatureOf = (differences: ReadonlyArray<Compare.Difference>): string => {
   const own = firstOf(differences)
   const paths = own.map(({ path }) => path.replaceAll(/\d+/g, "#"))
-  const words = own.map(({ memory, real }) => [real, memory].map((value) => show(value).replaceAll(/"[a-z]\d"|\d+/g, "#").slice(0, 80)))
+  const words = own.map(({ memory, real }) =>
+    [real, memory].map((value) =>
+      show(value)
+        .replaceAll(/"[a-z]\d"|\d+/g, "#")
+        .slice(0, 80)
+    )
+  )
   return JSON.stringify([own[0] === undefined ? "" : Operation.label(own[0].operation), paths, words])
 }
 
@@ -318,8 +323,9 @@ const program = Effect.gen(function* () {
       daemonEndpoints: { kubeletEndpoint: { Port: Number(options["logs-port"]) } }
     }
   }
-  yield* Effect.acquireRelease(Effect.ignore(call(transport, KubeRequest.make("create", nodes, { body: nodeBody }))), () =>
-    Effect.ignore(call(transport, KubeRequest.make("delete", nodes, { name: Sequence.node })))
+  yield* Effect.acquireRelease(
+    Effect.ignore(call(transport, KubeRequest.make("create", nodes, { body: nodeBody }))),
+    () => Effect.ignore(call(transport, KubeRequest.make("delete", nodes, { name: Sequence.node })))
   )
   const runtimeList = yield* call(transport, KubeRequest.make("list", runtimes))
   const runtimeObjects = Json.array(Json.at(runtimeList, "items")).filter(Json.isObject)
@@ -361,7 +367,9 @@ const program = Effect.gen(function* () {
                     ? Effect.void
                     : Effect.zipRight(
                         Ref.update(passing, (count) => count + 1),
-                        say(`sequence ${index} disagreed once:\n${firstOf(unknownOf(verdict.differences)).slice(0, 2).map(explain).join("\n")}`)
+                        say(
+                          `sequence ${index} disagreed once:\n${firstOf(unknownOf(verdict.differences)).slice(0, 2).map(explain).join("\n")}`
+                        )
                       )
                 )
           )
@@ -384,7 +392,10 @@ const program = Effect.gen(function* () {
       }
     })
   )
-  yield* Effect.all(Array.from({ length: Number(options.workers) }, () => worker), { concurrency: "unbounded" })
+  yield* Effect.all(
+    Array.from({ length: Number(options.workers) }, () => worker),
+    { concurrency: "unbounded" }
+  )
   const seconds = (Date.now() - startedAt) / 1000
 
   const disagreements = [...(yield* Queue.takeAll(found))].toSorted((a, b) => a.index - b.index)
@@ -408,7 +419,9 @@ const program = Effect.gen(function* () {
         Effect.map(check(own, candidate), ({ differences }) => unknownOf(differences).length > 0)
       )
       const verdict = yield* check(own, small)
-      yield* say(`\nsequence ${index} of seed ${seed}, shrunk to ${small.length} operations:\n${Operation.print(small)}`)
+      yield* say(
+        `\nsequence ${index} of seed ${seed}, shrunk to ${small.length} operations:\n${Operation.print(small)}`
+      )
       for (const difference of unknownOf(verdict.differences)) yield* say(explain(difference))
     }
   }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import { Effect, Either } from "effect"
 import * as Cluster from "../Cluster.js"
 import * as Json from "../Json.js"
@@ -45,10 +45,7 @@ const kueue: Store.Admission = {
         // It writes the object as the kind that it knows
         { ...object, kind: "TrainJob" },
         ["spec", "runtimePatches"],
-        [
-          ...patches,
-          { manager: kueueManager, time: Json.time(now), trainingRuntimeSpec: { template: { spec: {} } } }
-        ]
+        [...patches, { manager: kueueManager, time: Json.time(now), trainingRuntimeSpec: { template: { spec: {} } } }]
       )
     )
   }
@@ -88,8 +85,7 @@ export const server = (prepared: Prepared): Effect.Effect<Server> =>
     yield* cluster.compact()
     return {
       namespace,
-      transport: (as) =>
-        cluster.transport(as === "admin" ? Rbac.admin : Rbac.serviceAccount(namespace, as)),
+      transport: (as) => cluster.transport(as === "admin" ? Rbac.admin : Rbac.serviceAccount(namespace, as)),
       // A real server's kubelet has the log from the start; here it is written once the container runs
       after: (request: KubeRequest.KubeRequest) =>
         request.name === Sequence.logPod && request.subresource === "status"

@@ -101,9 +101,7 @@ const time = /\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z/g
 const near = 3_600_000
 
 const sortedByText = (value: unknown): unknown =>
-  Array.isArray(value)
-    ? value.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
-    : value
+  Array.isArray(value) ? value.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) : value
 
 /** What is known about a run besides its observations. */
 export interface Run {
@@ -148,8 +146,10 @@ export const normalise = (observations: ReadonlyArray<Observation>, run: Run): R
   const message = (value: string): string =>
     words(value)
       .replaceAll(/(resource version: )(\d+)( \(\d+\)|, current: \d+)/g, "$1<version>")
-      .replaceAll(/(ResourceVersion in (?:the precondition|record) \()(\d+)\)/g, (_, before: string, version: string) =>
-        `${before}${versions.has(Number(version)) ? rank(Number(version)) : version})`
+      .replaceAll(
+        /(ResourceVersion in (?:the precondition|record) \()(\d+)\)/g,
+        (_, before: string, version: string) =>
+          `${before}${versions.has(Number(version)) ? rank(Number(version)) : version})`
       )
       // Whole objects are repeated in Go's notation
       .replaceAll(/(Invalid value: )(?:"\{.*\}"|\{.*\}): /g, "$1<object>: ")

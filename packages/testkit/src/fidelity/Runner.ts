@@ -3,7 +3,7 @@
  *
  * @module
  */
-import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { KubeTransport } from "@dispatch-kubeflow/core/kube/KubeTransport"
 import { Deferred, Effect, Either, FiberSet, Option, type Scope, Stream } from "effect"
 import * as Json from "../Json.js"
@@ -33,12 +33,13 @@ const initialEventsEnd = "k8s.io/initial-events-end"
 
 const startsWithObjects = (request: KubeRequest.KubeRequest): boolean => {
   const { resourceVersion = "0", sendInitialEvents } = request.query
-  return sendInitialEvents === undefined ? resourceVersion === "0" || resourceVersion === "" : sendInitialEvents === "true"
+  return sendInitialEvents === undefined
+    ? resourceVersion === "0" || resourceVersion === ""
+    : sendInitialEvents === "true"
 }
 
 const readsCache = (request: KubeRequest.KubeRequest): boolean =>
-  request.verb === "watch" ||
-  (["get", "list"].includes(request.verb) && request.query["resourceVersion"] !== undefined)
+  request.verb === "watch" || (["get", "list"].includes(request.verb) && request.query["resourceVersion"] !== undefined)
 
 /** What a watch is known to deliver, by the run on the other server. */
 const isComplete = (open: Open, expected: Outcome | undefined): boolean =>
@@ -77,8 +78,7 @@ export const run = (
             fibers,
             Stream.runForEach(transport.watch(request), (frame) =>
               Effect.suspend(() => {
-                const initial =
-                  Json.at(frame.object, "metadata", "annotations", initialEventsEnd) === "true"
+                const initial = Json.at(frame.object, "metadata", "annotations", initialEventsEnd) === "true"
                 if (frame.type !== "BOOKMARK" || initial) watch.frames.push(frame)
                 return initial ? Deferred.succeed(watch.started, undefined) : Effect.void
               })
@@ -96,10 +96,7 @@ export const run = (
           }
         })
 
-      const perform = (
-        request: KubeRequest.KubeRequest,
-        transport: KubeTransport
-      ): Effect.Effect<Outcome> => {
+      const perform = (request: KubeRequest.KubeRequest, transport: KubeTransport): Effect.Effect<Outcome> => {
         const isLog = request.verb === "get" && request.subresource === "log"
         const effect: Effect.Effect<Outcome, Refusal> = isLog
           ? Effect.gen(function* () {

@@ -103,7 +103,11 @@ const pods: Kind = {
       { message: "m" },
       {
         conditions: [
-          { type: dice.pick(["X", "Y"]), status: dice.pick(["True", "False"]), lastTransitionTime: "2026-01-01T00:00:00Z" }
+          {
+            type: dice.pick(["X", "Y"]),
+            status: dice.pick(["True", "False"]),
+            lastTransitionTime: "2026-01-01T00:00:00Z"
+          }
         ]
       },
       { phase: dice.pick(["Failed", "Succeeded"]) }
@@ -303,7 +307,11 @@ const withMetadata = (body: Body, more: Body): Body => ({
 const nameOf = (memory: Memory, kind: Kind): string => {
   const { dice, seen } = memory
   const known = seen.filter((entry) => entry.kind === kind)
-  return dice.chance(0.06) ? "nope" : known.length > 0 && dice.chance(0.75) ? dice.pick(known).name : dice.pick(kind.names)
+  return dice.chance(0.06)
+    ? "nope"
+    : known.length > 0 && dice.chance(0.75)
+      ? dice.pick(known).name
+      : dice.pick(kind.names)
 }
 
 /** A step that answered an object of this kind; a step that does not exist when none did. */
@@ -315,8 +323,23 @@ const stepOf = (memory: Memory, kind: Kind, name?: string): string => {
 const place = (dice: Dice.Dice): string => (dice.chance(0.02) ? Operation.missingNamespace : Operation.namespace)
 
 const writeQuery = (dice: Dice.Dice): Readonly<Record<string, string>> => ({
-  ...(dice.chance(0.12) ? { dryRun: dice.weighted([[8, "All"], [1, "true"], [1, ""]]) } : {}),
-  ...(dice.chance(0.1) ? { fieldManager: dice.weighted([[8, "tester"], [1, "x".repeat(129)]]) } : {}),
+  ...(dice.chance(0.12)
+    ? {
+        dryRun: dice.weighted([
+          [8, "All"],
+          [1, "true"],
+          [1, ""]
+        ])
+      }
+    : {}),
+  ...(dice.chance(0.1)
+    ? {
+        fieldManager: dice.weighted([
+          [8, "tester"],
+          [1, "x".repeat(129)]
+        ])
+      }
+    : {}),
   ...(dice.chance(0.04) ? { fieldValidation: dice.pick(["Strict", "Ignore", "Warn", "Bogus"]) } : {})
 })
 
@@ -342,8 +365,7 @@ const spoiled = (dice: Dice.Dice, kind: Kind, body: Body): unknown =>
     () => withMetadata(body, { namespace: "elsewhere" }),
     () => withMetadata(body, { resourceVersion: "1" }),
     () => withMetadata(body, { generateName: "Bad_", name: undefined }),
-    () =>
-      withMetadata(body, { ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: "c0", uid: "" }] }),
+    () => withMetadata(body, { ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: "c0", uid: "" }] }),
     () => withMetadata(body, { ownerReferences: [{ apiVersion: "", kind: "", name: "", uid: "x" }] }),
     () =>
       withMetadata(body, {
@@ -488,10 +510,28 @@ const list = (memory: Memory, kind: Kind): Made => {
   const { dice } = memory
   const query = {
     ...selectors(memory, kind),
-    ...(dice.chance(0.5) ? { limit: dice.weighted([[8, "1"], [8, "2"], [1, "0"], [1, "-1"], [1, "x"], [3, "100"]]) } : {}),
+    ...(dice.chance(0.5)
+      ? {
+          limit: dice.weighted([
+            [8, "1"],
+            [8, "2"],
+            [1, "0"],
+            [1, "-1"],
+            [1, "x"],
+            [3, "100"]
+          ])
+        }
+      : {}),
     ...(dice.chance(0.25) ? { resourceVersion: versionOf(memory, kind) } : {}),
     ...(dice.chance(0.15)
-      ? { resourceVersionMatch: dice.weighted([[4, "Exact"], [4, "NotOlderThan"], [1, "Bogus"], [1, ""]]) }
+      ? {
+          resourceVersionMatch: dice.weighted([
+            [4, "Exact"],
+            [4, "NotOlderThan"],
+            [1, "Bogus"],
+            [1, ""]
+          ])
+        }
       : {}),
     ...(dice.chance(0.03) ? { sendInitialEvents: "true" } : {}),
     ...(dice.chance(0.03) ? { timeoutSeconds: dice.pick(["x", "5"]) } : {})
@@ -648,8 +688,20 @@ const jsonPatch = (memory: Memory, kind: Kind, step: string): unknown => {
     [2, () => [{ op: "add", path, value: dice.pick<unknown>(["v", true, { a: "q" }]) }]],
     [2, () => [{ op: "replace", path, value: dice.pick<unknown>(["v", true]) }]],
     [2, () => [{ op: "remove", path }]],
-    [2, () => [{ op: "test", path: "/metadata/name", value: dice.pick(kind.names) }, { op: "add", path: "/metadata/labels", value: { a: "z" } }]],
-    [1, () => [{ op: "test", path: "/metadata/resourceVersion", value: Operation.version(step) }, { op: "add", path: "/metadata/labels", value: { a: "y" } }]],
+    [
+      2,
+      () => [
+        { op: "test", path: "/metadata/name", value: dice.pick(kind.names) },
+        { op: "add", path: "/metadata/labels", value: { a: "z" } }
+      ]
+    ],
+    [
+      1,
+      () => [
+        { op: "test", path: "/metadata/resourceVersion", value: Operation.version(step) },
+        { op: "add", path: "/metadata/labels", value: { a: "y" } }
+      ]
+    ],
     [0.6, () => [{ op: "copy", from: "/metadata/name", path: "/metadata/labels/a" }]],
     [0.6, () => [{ op: "move", from: "/metadata/labels/a", path: "/metadata/labels/b" }]],
     [0.6, () => [{ op: "add", path: "/metadata/finalizers", value: [] }]],
@@ -863,8 +915,28 @@ const log = (memory: Memory): Made => {
       subresource: "log",
       query: {
         container,
-        ...(dice.chance(0.3) ? { tailLines: dice.weighted([[6, "2"], [2, "0"], [2, "100"], [1, "-1"], [1, "x"]]) } : {}),
-        ...(dice.chance(0.3) ? { limitBytes: dice.weighted([[4, "10"], [4, "9"], [2, "1000"], [1, "0"], [1, "-5"]]) } : {}),
+        ...(dice.chance(0.3)
+          ? {
+              tailLines: dice.weighted([
+                [6, "2"],
+                [2, "0"],
+                [2, "100"],
+                [1, "-1"],
+                [1, "x"]
+              ])
+            }
+          : {}),
+        ...(dice.chance(0.3)
+          ? {
+              limitBytes: dice.weighted([
+                [4, "10"],
+                [4, "9"],
+                [2, "1000"],
+                [1, "0"],
+                [1, "-5"]
+              ])
+            }
+          : {}),
         ...(dice.chance(0.3) ? { timestamps: dice.pick(["true", "false", "maybe", "0"]) } : {}),
         ...(dice.chance(0.25)
           ? {
@@ -939,7 +1011,9 @@ const oddity = (memory: Memory, kind: Kind): Made => {
     () => ({ request: KubeRequest.make("list", { ...kind.type, group: "nope.example" }, { namespace: at.namespace }) }),
     () => ({ request: KubeRequest.make("list", { ...kind.type, version: "v9" }, { namespace: at.namespace }) }),
     () => ({ request: KubeRequest.make("create", kind.type, { ...at, body: full(dice, kind, name) }) }),
-    () => ({ request: KubeRequest.make("update", kind.type, { namespace: at.namespace, body: full(dice, kind, name) }) }),
+    () => ({
+      request: KubeRequest.make("update", kind.type, { namespace: at.namespace, body: full(dice, kind, name) })
+    }),
     () => ({
       request: KubeRequest.make("patch", kind.type, { namespace: at.namespace, body: {}, patchType: "merge" })
     }),

@@ -216,8 +216,7 @@ export const checkCustomKind = (type: Registry.ResourceDefinition, object: Json.
 
 const goTypes: Readonly<Record<string, string>> = { boolean: "bool", number: "number", string: "string" }
 
-const goType = (value: Json.Json): string =>
-  Json.isArray(value) ? "array" : (goTypes[typeof value] ?? "object")
+const goType = (value: Json.Json): string => (Json.isArray(value) ? "array" : (goTypes[typeof value] ?? "object"))
 
 /** What Go's decoder says of metadata that is not what it should be. */
 const metadataProblem = (type: Registry.ResourceDefinition, object: Json.JsonObject): string | undefined => {

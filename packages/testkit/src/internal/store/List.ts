@@ -222,7 +222,8 @@ export const readList = (call: Call): Step<Done> =>
         shown = parsed.version
       }
     } else if (version !== undefined && version !== 0) {
-      const exact = match === "Exact" || (match === "" && limit !== undefined && limit > 0 && selection.name === undefined)
+      const exact =
+        match === "Exact" || (match === "" && limit !== undefined && limit > 0 && selection.name === undefined)
       if (exact) {
         if (version < state.log.floor) {
           return yield* Either.left(Failure.expired("The resourceVersion for the provided list is too old."))

@@ -1,0 +1,340 @@
+/**
+ * A container's log, followed: MB/s to the consumer of `Output` against `kubectl logs -f` on the same served log, and the
+ * memory that it takes.
+ *
+ * The server is a plain node:https server in a process of its own; the two take turns. `Output` asks for the kubelet's
+ * stamps, as it always does, and takes them off; kubectl asks for none. Run:
+ *
+ *     npm run bench -- log-follow
+ *     node_modules/.bin/tsx --conditions=@dispatch-kubeflow/source --expose-gc bench/log-follow.ts [rounds] [MiB] [MiB for memory]
+ *
+ * `KUBECTL` names the kubectl to use (default: the one in `PATH`); without one only `Output` is measured.
+ */
+import { type ChildProcess, fork, spawn, spawnSync } from "node:child_process"
+import { once } from "node:events"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import type { ServerResponse } from "node:http"
+import { createServer } from "node:https"
+import type { AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import * as Output from "@dispatch-kubeflow/core/Output"
+import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
+import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
+import { Effect, Stream } from "effect"
+import { median, ratio } from "./report.js"
+import * as Jobs from "./training-jobs.js"
+
+const certs = new URL("../packages/k8s-live/test/certs/", import.meta.url)
+const read = (name: string): string => readFileSync(new URL(name, certs), "utf8")
+
+interface Log {
+  /** Bytes of a line, its newline included. */
+  readonly line: number
+  /** How many lines there are. */
+  readonly lines: number
+  /** Bytes of one HTTP chunk; 0: one line each, as a kubelet writes a slow program's log. */
+  readonly chunk: number
+}
+
+const podName = "run-0-node-0-0-abcde"
+const stampSize = 31
+
+const serve = (): void => {
+  let log: Log = { line: 100, lines: 0, chunk: 65_536 }
+  let ended = false
+
+  const status = (): object => ({
+    phase: ended ? "Succeeded" : "Running",
+    containerStatuses: [
+      {
+        name: "node",
+        restartCount: 0,
+        containerID: "containerd://1",
+        state: ended
+          ? {
+              terminated: {
+                exitCode: 0,
+                reason: "Completed",
+                containerID: "containerd://1",
+                startedAt: "2026-11-29T15:00:00Z"
+              }
+            }
+          : { running: { startedAt: "2026-11-29T15:00:00Z" } }
+      }
+    ]
+  })
+  const pod = (): object => ({ ...Jobs.pod(0, 0, 0), status: status() })
+  const stamp = (second: number, index: number): string => {
+    const part = (value: number): string => String(value).padStart(2, "0")
+    return `2026-11-29T${part(15 + Math.floor(second / 3600))}:${part(Math.floor(second / 60) % 60)}:${part(second % 60)}.${String(index * 1000).padStart(9, "0")}Z `
+  }
+  // A second of the log, of which the stamps are moved on for each next one
+  const perSecond = 20_000
+  const content = (): string =>
+    `${"step loss=0.123 lr=1e-4 tokens/s=48211 ".repeat(Math.ceil(log.line / 39)).slice(0, log.line - 1)}\n`
+  const block = (stamped: boolean): Buffer => {
+    const line = content()
+    return Buffer.from(
+      Array.from({ length: perSecond }, (_, index) => `${stamped ? stamp(0, index) : ""}${line}`).join("")
+    )
+  }
+
+  const follow = (response: ServerResponse, stamped: boolean): void => {
+    const size = log.line + (stamped ? stampSize : 0)
+    const original = block(stamped)
+    let sent = 0
+    let second = 0
+    let current = Buffer.alloc(0)
+    let at = 0
+    const next = (): void => {
+      const count = Math.min(perSecond, log.lines - sent)
+      current = Buffer.from(original.subarray(0, count * size))
+      if (stamped) {
+        const time = Buffer.from(stamp(second, 0).slice(0, 19))
+        for (let line = 0; line < count; line++) time.copy(current, line * size)
+      }
+      second++
+      sent += count
+      at = 0
+    }
+    const step = log.chunk === 0 ? size : log.chunk
+    const more = (): void => {
+      while (!response.destroyed) {
+        if (at >= current.length) {
+          if (sent >= log.lines) break
+          next()
+        }
+        response.cork()
+        for (let batch = 0; batch < (log.chunk === 0 ? 64 : 1) && at < current.length; batch++) {
+          response.write(current.subarray(at, at + step))
+          at += step
+        }
+        response.uncork()
+        if (response.writableNeedDrain) return void response.once("drain", more)
+      }
+      ended = true
+      response.end()
+    }
+    more()
+  }
+
+  const server = createServer({ key: read("srv.key"), cert: read("srv.crt") }, (request, response) => {
+    const url = new URL(request.url ?? "/", "https://localhost")
+    const asked = url.searchParams
+    const json = (body: object): void => {
+      response.writeHead(200, { "content-type": "application/json" })
+      response.end(JSON.stringify(body))
+    }
+    const list = (items: ReadonlyArray<object>): void =>
+      json({ kind: "List", apiVersion: "v1", metadata: { resourceVersion: "1" }, items })
+    response.on("error", () => undefined)
+    if (url.pathname.endsWith("/log")) {
+      response.writeHead(200, { "content-type": "text/plain" })
+      const stamped = asked.get("timestamps") === "true"
+      if (asked.get("follow") === "true") return follow(response, stamped)
+      const index = (log.lines - 1) % perSecond
+      return void response.end(`${stamp(Math.floor((log.lines - 1) / perSecond), index)}${content()}`)
+    }
+    if (asked.get("watch") !== null) {
+      response.writeHead(200, { "content-type": "application/json" })
+      return response.flushHeaders()
+    }
+    switch (url.pathname) {
+      case "/api":
+        return json({ kind: "APIVersions", versions: ["v1"] })
+      case "/apis":
+        return json({ kind: "APIGroupList", apiVersion: "v1", groups: [] })
+      case "/api/v1":
+        return json({
+          kind: "APIResourceList",
+          groupVersion: "v1",
+          resources: [
+            { name: "pods", singularName: "pod", namespaced: true, kind: "Pod", verbs: ["get", "list", "watch"] }
+          ]
+        })
+    }
+    switch (url.pathname.split("/").at(-1)) {
+      case podName:
+        return json(pod())
+      case "pods":
+        return list([pod()])
+      case "jobs":
+        return list([Jobs.job(0, 1)])
+      case "run-0":
+        return json(url.pathname.includes("/jobsets/") ? Jobs.jobSet(0, 1) : Jobs.trainJob(0, 1))
+    }
+    response.writeHead(404, { "content-type": "application/json" })
+    response.end(JSON.stringify({ kind: "Status", apiVersion: "v1", status: "Failure", reason: "NotFound", code: 404 }))
+  })
+  process.on("message", (message: Log) => {
+    log = message
+    ended = false
+    process.send?.({})
+  })
+  server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port))
+  process.on("disconnect", () => process.exit(0))
+}
+
+interface Measured {
+  readonly rate: number
+  /** Client CPU, milliseconds per MB; undefined when it cannot be had. */
+  readonly cost: number
+}
+
+const bench = async (): Promise<void> => {
+  const rounds = Number(process.argv[2] ?? 5)
+  const mebibytes = Number(process.argv[3] ?? 64)
+  const large = Number(process.argv[4] ?? 1024)
+  const child: ChildProcess = fork(fileURLToPath(import.meta.url), ["serve"])
+  const [port] = (await once(child, "message")) as [number]
+  const kubeconfig = {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [
+      {
+        name: "c",
+        cluster: {
+          server: `https://127.0.0.1:${port}`,
+          "certificate-authority-data": Buffer.from(read("ca.crt")).toString("base64")
+        }
+      }
+    ],
+    users: [{ name: "u", user: { token: "t" } }],
+    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+    "current-context": "x"
+  }
+  const kubectl = process.env["KUBECTL"] ?? "kubectl"
+  const hasKubectl = spawnSync(kubectl, ["version", "--client"], { stdio: "ignore" }).status === 0
+  const home = mkdtempSync(join(tmpdir(), "log-follow-"))
+  writeFileSync(join(home, "config"), JSON.stringify(kubeconfig))
+
+  const order = async (log: Log): Promise<void> => {
+    const answer = once(child, "message")
+    child.send(log)
+    await answer
+  }
+
+  const ours = async (log: Log, onBytes: () => void = () => undefined): Promise<Measured> => {
+    await order(log)
+    const expected = log.line * log.lines
+    let received = 0
+    let started = 0
+    let cpu = process.cpuUsage()
+    let seconds = 0
+    let used = cpu
+    await Effect.runPromise(
+      Effect.flatMap(Output.make({ inPlaceRestarts: "refuse" }), ({ output }) =>
+        Stream.runForEach(output({ namespace: Jobs.namespace, name: "run-0" }, { follow: true }), (bytes) =>
+          Effect.sync(() => {
+            if (received === 0) {
+              started = performance.now()
+              cpu = process.cpuUsage()
+            }
+            received += bytes.length
+            onBytes()
+            if (received === expected) {
+              seconds = (performance.now() - started) / 1000
+              used = process.cpuUsage(cpu)
+            }
+          })
+        )
+      ).pipe(Effect.provide(KubeApiLive.layer({ source: KubeConfig.Source.Value({ value: kubeconfig }) })))
+    )
+    if (received !== expected) throw new Error(`${received} bytes of ${expected}`)
+    return { rate: expected / 1e6 / seconds, cost: (used.user + used.system) / 1000 / (expected / 1e6) }
+  }
+
+  const theirs = async (log: Log): Promise<Measured> => {
+    await order(log)
+    const expected = log.line * log.lines
+    const command = spawn(
+      "/bin/bash",
+      [
+        "-c",
+        `"$0" logs -f --kubeconfig "$1" --cache-dir "$2" -n ${Jobs.namespace} ${podName} -c node; times >&2`,
+        kubectl,
+        join(home, "config"),
+        join(home, "cache")
+      ],
+      { stdio: ["ignore", "pipe", "pipe"] }
+    )
+    let received = 0
+    let started = 0
+    let seconds = 0
+    let said = ""
+    command.stdout.on("data", (bytes: Buffer) => {
+      if (received === 0) started = performance.now()
+      received += bytes.length
+      if (received === expected) seconds = (performance.now() - started) / 1000
+    })
+    command.stderr.on("data", (bytes: Buffer) => (said += bytes.toString()))
+    await once(command, "close")
+    if (received !== expected) throw new Error(`kubectl: ${received} bytes of ${expected}: ${said}`)
+    // The last line of `times` is that of the children: user, system
+    const cpu = [...(said.trim().split("\n").at(-1) ?? "").matchAll(/(\d+)m([\d.]+)s/g)].reduce(
+      (sum, [, minutes, rest]) => sum + Number(minutes) * 60 + Number(rest),
+      0
+    )
+    return { rate: expected / 1e6 / seconds, cost: (cpu * 1000) / (expected / 1e6) }
+  }
+
+  const cases: ReadonlyArray<{
+    readonly name: string
+    readonly line: number
+    readonly chunk: number
+    readonly part: number
+  }> = [
+    { name: "lines of 100 bytes, chunks of 64 KiB", line: 100, chunk: 65_536, part: 1 },
+    { name: "lines of 1000 bytes, chunks of 64 KiB", line: 1000, chunk: 65_536, part: 1 },
+    { name: "lines of 100 bytes, a chunk for each", line: 100, chunk: 0, part: 4 }
+  ]
+  for (const { name, line, chunk, part } of cases) {
+    const log: Log = { line, lines: Math.floor((mebibytes * 1_048_576) / part / line), chunk }
+    const our: Array<Measured> = []
+    const their: Array<Measured> = []
+    for (let round = 0; round <= rounds; round++) {
+      globalThis.gc?.()
+      const one = await ours(log)
+      const other = hasKubectl ? await theirs(log) : undefined
+      // the first round warms up
+      if (round === 0) continue
+      our.push(one)
+      if (other !== undefined) their.push(other)
+    }
+    const rates = (of: ReadonlyArray<Measured>): Array<number> => of.map(({ rate }) => rate)
+    const costs = (of: ReadonlyArray<Measured>): Array<number> => of.map(({ cost }) => cost)
+    const show = (who: string, of: ReadonlyArray<Measured>): string =>
+      `  ${who.padEnd(20)} ${median(rates(of)).toFixed(1).padStart(7)} MB/s   client CPU ${median(costs(of)).toFixed(1)} ms/MB`
+    console.log(
+      [
+        `${Math.round((log.line * log.lines) / 1e6)} MB, ${name}, ${rounds} rounds interleaved`,
+        show("Output", our),
+        ...(hasKubectl
+          ? [
+              show("kubectl logs -f", their),
+              `  Output : kubectl     ${ratio(rates(our), rates(their))} by time, ${ratio(costs(their), costs(our))} by CPU`
+            ]
+          : ["  no kubectl to compare with (set KUBECTL)"])
+      ].join("\n")
+    )
+  }
+
+  const peaks: Array<string> = []
+  for (const size of [1, 64, large]) {
+    globalThis.gc?.()
+    let peak = 0
+    let count = 0
+    await ours({ line: 100, lines: Math.floor((size * 1_048_576) / 100), chunk: 65_536 }, () => {
+      if (count++ % 32 === 0) peak = Math.max(peak, process.memoryUsage.rss())
+    })
+    peaks.push(`${size} MiB log ${Math.round(peak / 1_048_576)} MiB`)
+  }
+  console.log(`highest RSS while following: ${peaks.join(", ")}`)
+  rmSync(home, { recursive: true, force: true })
+  child.disconnect()
+}
+
+if (process.argv[2] === "serve") serve()
+else await bench()
