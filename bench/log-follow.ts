@@ -164,6 +164,7 @@ const serve = (): void => {
         return list([Jobs.job(0, 1)])
       case "run-0":
         return json(url.pathname.includes("/jobsets/") ? Jobs.jobSet(0, 1) : Jobs.trainJob(0, 1))
+      default:
     }
     response.writeHead(404, { "content-type": "application/json" })
     response.end(JSON.stringify({ kind: "Status", apiVersion: "v1", status: "Failure", reason: "NotFound", code: 404 }))

@@ -53,7 +53,9 @@ const serve = (): void => {
     jobsets: () => each((job) => Jobs.jobSet(job, fleet.ranks)),
     jobs: () => each((job) => Jobs.job(job, fleet.ranks)),
     pods: () =>
-      each((job) => job).flatMap((_, job) => Array.from({ length: fleet.ranks }, (__, rank) => Jobs.pod(job, rank, 0))),
+      Array.from({ length: fleet.jobs }, (_, job) => job).flatMap((job) =>
+        Array.from({ length: fleet.ranks }, (_, rank) => Jobs.pod(job, rank, 0))
+      ),
     events: () => []
   }
   const frame = (type: string, object: object): string =>
@@ -236,7 +238,7 @@ const bench = async (): Promise<void> => {
       return { ...measured, updates: seen.updates() - before }
     })
 
-  const theirs = async (fleet: Fleet, count: number): Promise<Measured> => {
+  const theirs = async (_: Fleet, count: number): Promise<Measured> => {
     const client = new ClientNode()
     client.loadFromString(JSON.stringify(kubeconfig))
     const path = `/api/v1/namespaces/${Jobs.namespace}/pods`

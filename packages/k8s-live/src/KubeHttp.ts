@@ -4,17 +4,12 @@
  * @module
  */
 import { readFileSync } from "node:fs"
-import {
-  Headers,
-  HttpClient,
-  type HttpClientError,
-  type HttpClientRequest,
-  type HttpClientResponse
-} from "@effect/platform"
+import { Headers, HttpClient, type HttpClientRequest, type HttpClientResponse } from "@effect/platform"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import { Data, Duration, Effect, Option, Redacted, Ref, type Scope, Stream } from "effect"
+import { Chunk, Data, Duration, Effect, Either, Option, Redacted, Ref, type Scope, Stream } from "effect"
 import { Agent, type Dispatcher, ProxyAgent } from "undici"
 import type { Credentials, KubeConfigError, Service as KubeConfigService } from "./KubeConfig.js"
+import * as Body from "./internal/Body.js"
 import * as Redaction from "./internal/Redaction.js"
 
 /** How long to wait. Nothing here limits how long a stream may last while something still comes. */
@@ -87,15 +82,13 @@ interface Exchange {
   readonly headers: Redacted.Redacted<Readonly<Record<string, string | ReadonlyArray<string>>>>
   readonly headersTimeout: number
   readonly bodyTimeout: number
-  complete: boolean
-  failure: Error | undefined
+  readonly body: Body.Body
 }
 const exchangeKey: unique symbol = Symbol("@dispatch-kubeflow/k8s-live/Exchange")
 
 /**
  * Credentials are put on below HttpClient, where no span, log or error of it can see them. Time-outs too, because
- * platform-node sets its own per request; and the end of the body is noted, because a body that breaks before anyone
- * reads it looks, to a Node stream reader, as if it had ended in order.
+ * platform-node sets its own per request; and the body is taken here, see `Body`.
  */
 const interceptor: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
   const exchange = (options as { readonly [exchangeKey]?: Exchange })[exchangeKey]
@@ -118,13 +111,13 @@ const interceptor: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (opti
         handler.onRequestUpgrade?.(controller, status, headers, socket),
       onResponseStart: (controller, status, headers, message) =>
         handler.onResponseStart?.(controller, status, headers, message),
-      onResponseData: (controller, chunk) => handler.onResponseData?.(controller, chunk),
+      onResponseData: exchange.body.push,
       onResponseEnd: (controller, trailers) => {
-        exchange.complete = true
+        exchange.body.end()
         handler.onResponseEnd?.(controller, trailers)
       },
       onResponseError: (controller, error) => {
-        exchange.failure = error
+        exchange.body.fail(error)
         handler.onResponseError?.(controller, error)
       }
     }
@@ -182,6 +175,9 @@ export const failureOf = (cause: unknown, answered: boolean): HttpFailure => {
   if (!answered && /Proxy/.test(text)) return make("connect")
   return make("stream")
 }
+
+// Strips a byte order mark, and tells of no broken character: JSON does
+const decoder = new TextDecoder()
 
 interface Connection {
   readonly tls: Credentials["tls"]
@@ -266,18 +262,24 @@ export const make = Effect.fn("KubeHttp.make")(function* (
     credentials: Credentials,
     response: HttpClientResponse.HttpClientResponse
   ): Answer => {
-    const broken = (error: HttpClientError.ResponseError): HttpFailure =>
-      failureOf(exchange.failure ?? error.cause ?? error, true)
-    const early = (): HttpFailure =>
-      failureOf(exchange.failure ?? new Error("the connection closed before the end of the answer"), true)
+    const take = Effect.mapError(
+      exchange.body.take,
+      Option.map((error) => failureOf(error, true))
+    )
+    const text = Effect.gen(function* () {
+      const all: Array<Uint8Array> = []
+      for (;;) {
+        const taken = yield* Effect.either(take)
+        if (Either.isRight(taken)) all.push(...taken.right)
+        else if (Option.isSome(taken.left)) return yield* taken.left.value
+        else return decoder.decode(Buffer.concat(all))
+      }
+    })
     return {
       status: response.status,
       headers: response.headers,
-      text: Effect.mapError(response.text, broken),
-      stream: Stream.concat(
-        Stream.mapError(response.stream, broken),
-        Stream.suspend(() => (exchange.complete ? Stream.empty : Stream.fail(early())))
-      ),
+      text,
+      stream: Stream.repeatEffectChunkOption(Effect.map(take, Chunk.unsafeFromArray)),
       credentials
     }
   }
@@ -290,8 +292,7 @@ export const make = Effect.fn("KubeHttp.make")(function* (
         headers: credentials.headers,
         headersTimeout,
         bodyTimeout: idle[kind],
-        complete: false,
-        failure: undefined
+        body: Body.make()
       }
       const prepared: HttpClientRequest.HttpClientRequest = {
         ...request,
@@ -302,7 +303,7 @@ export const make = Effect.fn("KubeHttp.make")(function* (
         Effect.provideService(NodeHttpClient.UndiciRequestOptions, {
           [exchangeKey]: exchange
         } as unknown as Dispatcher.RequestOptions),
-        Effect.mapError((error) => failureOf(exchange.failure ?? error.cause ?? error, false))
+        Effect.mapError((error) => failureOf(exchange.body.failure() ?? error.cause ?? error, false))
       )
       return answerFor(exchange, credentials, response)
     })

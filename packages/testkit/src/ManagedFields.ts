@@ -153,7 +153,7 @@ const fieldsBelow = (
   self: boolean,
   below: (entry: Json.Json, key: string) => FieldSet.FieldSet
 ): FieldSet.FieldSet => {
-  const names = FieldSet.sort(Object.keys(value))
+  const names = FieldSet.sorted(Object.keys(value))
   const result: Record<string, Json.Json> = {}
   if (self) result["."] = FieldSet.leaf
   let size = 0
@@ -182,7 +182,7 @@ const build = (value: Json.Json, field: string, walk: Walk, inMetadata: boolean)
         ? FieldSet.leaf
         : FieldSet.withSelf(build(item, "", walk, inMetadata))
     }
-    return FieldSet.make(self, FieldSet.sort([...items.keys()]), below) ?? FieldSet.leaf
+    return FieldSet.make(self, FieldSet.sorted([...items.keys()]), below) ?? FieldSet.leaf
   }
   return FieldSet.leaf
 }
@@ -262,7 +262,7 @@ const changesOfEntries = (
 }
 
 const sortedSet = (below: Readonly<Record<string, FieldSet.NonEmpty>>): FieldSet.FieldSet =>
-  FieldSet.make(false, FieldSet.sort(Object.keys(below)), (key) => below[key])
+  FieldSet.make(false, FieldSet.sorted(Object.keys(below)), (key) => below[key])
 
 const changes = (before: Json.Json, after: Json.Json, field: string, walk: Walk, inMetadata: boolean): Changes => {
   if (before === after) return unchanged

@@ -9,7 +9,7 @@
  */
 import type * as Adapter from "@dispatch-kubeflow/core/Adapter"
 import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
-import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import type * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import type { KubeError } from "@dispatch-kubeflow/core/kube/KubeError"
 import * as Resource from "@dispatch-kubeflow/core/kube/Resource"
 import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
@@ -33,8 +33,14 @@ export interface Options {
   readonly adapter: Adapter.Service
   /** The adapter's own cluster, for what only a dispatcher writes. */
   readonly api: KubeApi.Service
-  /** Annotations and labels of the pods, merged into the adapter's own entry. */
-  readonly podAnnotations?: Readonly<Record<string, string>> | undefined
+  /** What the adapter's own entry says of the pods beside the admission count. */
+  readonly pod?:
+    | {
+        readonly annotations?: Readonly<Record<string, string>> | undefined
+        /** e.g. how soon pods give a lost Node up: five minutes when nothing is said. */
+        readonly tolerations?: ReadonlyArray<object> | undefined
+      }
+    | undefined
 }
 
 // The port's messages say what to do, and never hold a secret
@@ -60,6 +66,9 @@ const reportOf = (update: Update.Update): ReadonlyArray<Backend.Report> => {
         }
       ]
 }
+
+// A Job that has failed or succeeded but waits for its pods' ends says so first, and creates no more of them
+const jobsAtRest = ["Suspended", "FailureTarget", "SuccessCriteriaMet", "Complete", "Failed"]
 
 const finishedType = (conditions: Parameters<typeof trueCondition>[0]): string | undefined =>
   ["Complete", "Completed", "Failed"].find((type) => trueCondition(conditions, type) !== undefined)
@@ -99,7 +108,12 @@ export const make = (options: Options): Backend.Backend => {
                 spec: {
                   template: {
                     // Each submission is started once: a run's next try is a TrainJob of its own
-                    metadata: { annotations: { ...options.podAnnotations, [AdapterConfig.admissionAnnotation]: "1" } }
+                    metadata: {
+                      annotations: { ...options.pod?.annotations, [AdapterConfig.admissionAnnotation]: "1" }
+                    },
+                    ...(options.pod?.tolerations === undefined
+                      ? {}
+                      : { spec: { tolerations: options.pod.tolerations } })
                   }
                 }
               }

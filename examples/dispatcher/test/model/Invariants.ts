@@ -272,6 +272,9 @@ const concernsOutput = new Set([
   "Advance"
 ])
 
+/** After these nothing about processes and Nodes is different. */
+const concernsNobody = new Set(["Write", "Cut", "Compact", "Grant", "AddNode", "Submit"])
+
 /** Everything that is not as it must be after a step. */
 export const check = (world: World, seen: Memory, step: string): Effect.Effect<Lies> =>
   Effect.gen(function* () {
@@ -283,7 +286,7 @@ export const check = (world: World, seen: Memory, step: string): Effect.Effect<L
       const ref = { namespace, name, uid }
       const asked = [
         ...(life === undefined || world.partitioned() ? [] : [["dispatcher", life.adapter] as const]),
-        ["reader", world.reader] as const
+        ...(concernsNobody.has(step) ? [] : [["reader", world.reader] as const])
       ]
       for (const [who, adapter] of asked) {
         const verdict = yield* Effect.either(adapter.ceased(ref))

@@ -4,10 +4,13 @@
  *
  * @module
  */
+import type * as Batch from "../model/Batch.js"
 import type * as Core from "../model/Core.js"
 import { outOfServiceTaint } from "../model/Core.js"
-import { type Condition, condition } from "../model/Meta.js"
+import * as JobSet from "../model/JobSet.js"
+import { type Condition, condition, controllerOf } from "../model/Meta.js"
 import * as Evidence from "./Evidence.js"
+import type * as Execution from "./Execution.js"
 
 /** A Node as it was read for this answer. */
 export type NodeReading = { readonly _tag: "Found"; readonly node: Core.Node } | { readonly _tag: "Missing" }
@@ -280,6 +283,56 @@ const nodeReason = (node: NodeAnswer): string => {
   }
 }
 
+/**
+ * Starts of the TrainJob's Jobs of which no pod was ever seen. A JobSet that is re-created under a watch that looks away
+ * can start pods and lose them again: the Job still tells that it was started, and nothing tells on which Nodes.
+ */
+const unseenStarts = (
+  evidence: Evidence.Evidence,
+  all: Execution.Executions<Pod>,
+  execution: Execution.Execution<Pod>,
+  trainJob: Evidence.TrainJobEvidence | undefined
+): ReadonlyArray<string> => {
+  const runs = all.all.flatMap(({ incarnations }) => incarnations).flatMap((incarnation) => incarnation.runs)
+  const seen = new Map<string, Set<string | undefined>>()
+  for (const { jobUid, startTime } of runs) {
+    const starts = seen.get(jobUid)
+    if (starts === undefined) seen.set(jobUid, new Set([startTime]))
+    else starts.add(startTime)
+  }
+  const jobSets = new Set(execution.incarnations.map(({ jobSetUid }) => jobSetUid))
+  const own = execution.incarnations.flatMap((incarnation) => incarnation.runs)
+  const first = own.reduce<string | undefined>(
+    (earliest, { startTime }) =>
+      startTime !== undefined && (earliest === undefined || startTime < earliest) ? startTime : earliest,
+    undefined
+  )
+  const isOurs = (job: Batch.Job, jobSetUid: string): boolean => {
+    const jobSet = evidence.jobSets[jobSetUid]?.jobSet
+    const uid = trainJob?.trainJob.metadata.uid
+    if (uid === undefined) return true
+    if (jobSet !== undefined) return controllerOf(jobSet.metadata)?.uid === uid
+    return (job.metadata.creationTimestamp ?? "") >= (trainJob?.trainJob.metadata.creationTimestamp ?? "")
+  }
+  return Object.values(evidence.jobs).flatMap(({ job, startTimes }) => {
+    const jobSetUid = job.metadata.labels?.[JobSet.jobSetUidLabel] ?? ""
+    const known = seen.get(job.metadata.uid)
+    // A Job that was never seen to start anything may be one that has nothing to start
+    if (job.spec?.parallelism === 0 || job.spec?.completions === 0 || !isOurs(job, jobSetUid)) return []
+    return startTimes
+      .filter((time) => known?.has(time) !== true)
+      .filter(
+        (time) =>
+          // Starts before this execution's are those of earlier admissions, where there were any
+          execution.number === 1 ||
+          first === undefined ||
+          time > first ||
+          (execution.identity === "injected" && !jobSets.has(jobSetUid))
+      )
+      .map((time) => `no pod of ${job.metadata.name} as started at ${time} was seen: its Nodes are not known`)
+  })
+}
+
 /** Decides. Total; never a yes for want of knowledge. */
 export const decide = (facts: Facts): Verdict => {
   const { evidence, uid } = facts
@@ -354,7 +407,8 @@ export const decide = (facts: Facts): Verdict => {
   const unbound = pods.flatMap(({ name, node, proof }) =>
     node === undefined && proof._tag === "none" ? [`Pod ${name}: ${proof.reason}`] : []
   )
-  const unknown = [...unread, ...missing, ...uncounted, ...unbound]
+  const unseen = unseenStarts(evidence, all, execution, trainJob)
+  const unknown = [...unread, ...missing, ...uncounted, ...unseen, ...unbound]
   const alive = nodes.filter(({ ceased }) => !ceased).map(nodeReason)
   const none = nodes.length === 0 && unread.length === 0 ? ["No pod of it was ever seen bound to a Node."] : []
 
@@ -400,7 +454,12 @@ export const decide = (facts: Facts): Verdict => {
 
   return {
     ceased: nodes.length > 0 && unknown.length === 0 && nodes.every(({ ceased }) => ceased),
-    ended: pods.length > 0 && missing.length === 0 && uncounted.length === 0 && pods.every(({ ended }) => ended),
+    ended:
+      pods.length > 0 &&
+      missing.length === 0 &&
+      uncounted.length === 0 &&
+      unseen.length === 0 &&
+      pods.every(({ ended }) => ended),
     uid: known,
     execution: execution.number,
     identity: execution.identity,

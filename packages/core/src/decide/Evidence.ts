@@ -661,6 +661,15 @@ const deletionAfter = (known: DeletionRequest | undefined, meta: ObjectMeta): De
   return (millis(before.deletionRequestedAt) ?? 0) <= (millis(next.deletionRequestedAt) ?? 0) ? before : next
 }
 
+type StringMap = Readonly<Record<string, string>> | null | undefined
+
+/** What is known and what is new; the very same record where nothing is. */
+const withKnown = (incoming: StringMap, known: StringMap): Readonly<Record<string, string>> => {
+  if (known === null || known === undefined) return incoming ?? {}
+  for (const key in incoming) if (known[key] === undefined) return { ...incoming, ...known }
+  return known
+}
+
 /** What is kept of a pod after an observation; the very same where it says nothing new. */
 const podAfter = (
   known: PodEvidence | undefined,
@@ -689,8 +698,8 @@ const podAfter = (
           ...incoming,
           metadata: {
             ...incoming.metadata,
-            labels: { ...incoming.metadata.labels, ...known.pod.metadata.labels },
-            annotations: { ...incoming.metadata.annotations, ...known.pod.metadata.annotations }
+            labels: withKnown(incoming.metadata.labels, known.pod.metadata.labels),
+            annotations: withKnown(incoming.metadata.annotations, known.pod.metadata.annotations)
           }
         }
     : (known?.pod ?? incoming)
@@ -1019,9 +1028,53 @@ export const facts = (evidence: Evidence, uid?: string): Execution.Facts<PodReco
   }
 }
 
+/** The last answer about some evidence, and what it was made of. */
+interface Answered {
+  readonly evidence: Evidence
+  readonly uid: string | undefined
+  readonly pods: ReadonlyArray<PodEvidence>
+  readonly executions: Execution.Executions<PodRecord>
+}
+
+// By the record of Jobs, which stays the very same while pods change: evidence is never changed, only replaced in part
+const answers = new WeakMap<Evidence["jobs"], Answered>()
+
+/** The last answer with the pods that changed since; undefined when one of them changed its place, or anything else did. */
+const updated = (
+  before: Answered | undefined,
+  evidence: Evidence,
+  uid: string | undefined,
+  pods: ReadonlyArray<PodEvidence>
+): Execution.Executions<PodRecord> | undefined => {
+  if (
+    before === undefined ||
+    before.uid !== uid ||
+    before.evidence.trainJobs !== evidence.trainJobs ||
+    before.evidence.jobSets !== evidence.jobSets ||
+    before.evidence.namespace !== evidence.namespace ||
+    before.evidence.name !== evidence.name ||
+    before.pods.length !== pods.length
+  ) {
+    return undefined
+  }
+  const changes = new Map<PodRecord, PodRecord>()
+  for (let index = 0; index < pods.length; index++) {
+    const [old, now] = [before.pods[index], pods[index]]
+    if (old === now || old === undefined || now === undefined) continue
+    const [from, to] = [recordOf(evidence.namespace, old), recordOf(evidence.namespace, now)]
+    if (!Execution.isInPlace(from, to)) return undefined
+    changes.set(from, to)
+  }
+  return changes.size === 0 ? before.executions : Execution.replace(before.executions, changes)
+}
+
 /** The executions of one TrainJob of the name. */
-export const executions = (evidence: Evidence, uid?: string): Execution.Executions<PodRecord> =>
-  Execution.executions(facts(evidence, uid))
+export const executions = (evidence: Evidence, uid?: string): Execution.Executions<PodRecord> => {
+  const pods = Object.values(evidence.pods)
+  const found = updated(answers.get(evidence.jobs), evidence, uid, pods) ?? Execution.executions(facts(evidence, uid))
+  answers.set(evidence.jobs, { evidence, uid, pods, executions: found })
+  return found
+}
 
 /** What is not known about how many pods an execution has. */
 export interface Gaps {
@@ -1098,6 +1151,7 @@ export const gaps = (
  * never touched, nor is a pod that still exists.
  */
 export const bound = (evidence: Evidence, limits: Limits = defaultLimits): Evidence => {
+  if (Object.keys(evidence.pods).length <= limits.earlierPods) return evidence
   let gone = 0
   for (const uid in evidence.pods) if (evidence.pods[uid]?.presence !== "present") gone++
   if (gone <= limits.earlierPods) return evidence

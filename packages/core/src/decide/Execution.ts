@@ -236,7 +236,7 @@ const byCreation = (a: Member, b: Member): number =>
 const sorted = <P extends PodRecord>(groups: ReadonlyArray<ReadonlyArray<Member<P>>>): ReadonlyArray<Member<P>> => {
   const [only] = groups
   // The parts are sorted already
-  return groups.length === 1 && only !== undefined ? only : groups.flat().sort(byCreation)
+  return groups.length === 1 && only !== undefined ? only : groups.flat().toSorted(byCreation)
 }
 
 const podsOf = <P extends PodRecord>(members: ReadonlyArray<Member<P>>): ReadonlyArray<P> =>
@@ -441,4 +441,47 @@ export const executions = <P extends PodRecord>(facts: Facts<P>): Executions<P> 
     last,
     strays: podsOf(strays.toSorted(byCreation))
   }
+}
+
+const readLabels = [
+  JobSet.jobSetNameLabel,
+  JobSet.jobSetUidLabel,
+  JobSet.restartAttemptLabel,
+  JobSet.replicatedJobLabel,
+  JobSet.jobIndexLabel,
+  Batch.jobNameLabel,
+  Batch.controllerUidLabel
+]
+
+/**
+ * Whether a pod's new record stands in the same place of the answer as its old one: what `executions` reads of it is the
+ * same.
+ */
+export const isInPlace = (before: PodRecord, after: PodRecord): boolean =>
+  before.uid === after.uid &&
+  before.gone === after.gone &&
+  hasFinished(before) === hasFinished(after) &&
+  isActive(before) === isActive(after) &&
+  before.namespace === after.namespace &&
+  before.creationTimestamp === after.creationTimestamp &&
+  before.ownerUid === after.ownerUid &&
+  (before.labels === after.labels || readLabels.every((key) => before.labels[key] === after.labels[key])) &&
+  (before.annotations === after.annotations || admissionOf(before.annotations) === admissionOf(after.annotations))
+
+/** The answer after pods got new records that stand in the place of their old ones, see `isInPlace`. */
+export const replace = <P extends PodRecord>(before: Executions<P>, changes: ReadonlyMap<P, P>): Executions<P> => {
+  const swap = (pods: ReadonlyArray<P>): ReadonlyArray<P> =>
+    pods.some((pod) => changes.has(pod)) ? pods.map((pod) => changes.get(pod) ?? pod) : pods
+  const all = before.all.map((execution): Execution<P> => {
+    const pods = swap(execution.pods)
+    if (pods === execution.pods) return execution
+    const incarnations = execution.incarnations.map((incarnation): Incarnation<P> => {
+      const own = swap(incarnation.pods)
+      if (own === incarnation.pods) return incarnation
+      return { ...incarnation, pods: own, runs: incarnation.runs.map((run) => ({ ...run, pods: swap(run.pods) })) }
+    })
+    return { ...execution, pods, incarnations, newest: incarnations.at(-1) ?? execution.newest }
+  })
+  const last = all.at(-1)
+  return { all, current: last?.over === false ? last : undefined, last, strays: swap(before.strays) }
 }

@@ -37,7 +37,7 @@ export const children = (set: FieldSet): ReadonlyArray<readonly [key: string, be
 }
 
 /** Sorts in place. The lists are short, and mostly in order. */
-export const sort = (keys: Array<string>): Array<string> => {
+export const sorted = (keys: Array<string>): Array<string> => {
   for (let index = 1; index < keys.length; index += 1) {
     const key = keys[index] ?? ""
     let at = index
@@ -105,7 +105,7 @@ export const union = (left: FieldSet, right: FieldSet): FieldSet => {
   }
   if (!changed && !grown) return left
   if (!grown) return result
-  const keys = sort(Object.keys(result))
+  const keys = sorted(Object.keys(result))
   return make(self, keys, (key) => (key === "." ? undefined : (result[key] as NonEmpty)))
 }
 

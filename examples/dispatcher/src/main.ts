@@ -1,0 +1,292 @@
+/**
+ * The dispatcher at work: two runs on a Kubeflow backend with a local one behind it, while a machine is lost, the dispatcher
+ * itself starts anew, and an operator vouches for the machine.
+ *
+ *     npm run example                          on the served in-memory cluster, a process of its own
+ *     npm run example -- --kubeconfig FILE     on a real cluster: two runs are brought to their end, nothing is broken
+ *     … --namespace NAME --runtime NAME --context NAME --journal FOLDER --image IMAGE
+ *
+ * @module
+ */
+import * as Adapter from "@dispatch-kubeflow/core/Adapter"
+import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
+import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
+import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
+import * as Core from "@dispatch-kubeflow/core/model/Core"
+import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
+import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
+import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
+import { machineAnnotation, programAnnotation } from "@dispatch-kubeflow/testkit/serve/Signals"
+import { Command, FileSystem } from "@effect/platform"
+import { NodeContext, NodeRuntime } from "@effect/platform-node"
+import { Context, Data, Deferred, Effect, Exit, Layer, Logger, LogLevel, Option, Scope, Stream } from "effect"
+import { fileURLToPath } from "node:url"
+import { parseArgs } from "node:util"
+import * as Kubeflow from "./backends/Kubeflow.js"
+import * as Local from "./backends/Local.js"
+import * as Dispatcher from "./Dispatcher.js"
+import * as Files from "./Files.js"
+import * as Journal from "./Journal.js"
+import * as Policy from "./Policy.js"
+
+/** What the command line asks for. */
+interface Wish {
+  readonly kubeconfig: string | undefined
+  readonly context: string | undefined
+  readonly namespace: string
+  readonly runtime: string
+  readonly journal: string | undefined
+  readonly image: string | undefined
+}
+
+/** Something did not go as expected. */
+class Unexpected extends Data.TaggedError("Unexpected")<{ readonly message: string }> {}
+
+const print = (text: string): Effect.Effect<void> => Effect.sync(() => process.stdout.write(`${text}\n`))
+
+const describe = (happening: Dispatcher.Happening): string | undefined => {
+  switch (happening._tag) {
+    case "Wrote": {
+      const { _tag, ...rest } = happening.entry
+      if (_tag === "Accepted") return `${happening.run}: accepted`
+      const shown = Object.entries(rest)
+        .filter(([key]) => key !== "detail" && key !== "id")
+        .map(([key, value]) => `${key} ${Array.isArray(value) ? value.join(" ") : String(value)}`)
+      return `${happening.run}: ${_tag.toLowerCase()} ${shown.join(", ")}`
+    }
+    case "Waits":
+      return happening.waiting.for === "a report"
+        ? undefined
+        : `${happening.run}: waits for ${happening.waiting.for}: ${happening.waiting.reasons.join("; ")}`
+    case "Reported": {
+      const { cause, n, run, state } = happening.report
+      return `${run}: ${happening.backend} says that submission ${n} is ${state}${cause === undefined ? "" : ` (${cause})`}`
+    }
+    case "Blind":
+      return `${happening.backend} cannot be watched: ${happening.reason}`
+  }
+}
+
+const serverProgram = fileURLToPath(import.meta.resolve("@dispatch-kubeflow/testkit/serve/main"))
+
+/** Starts the served cluster as its own process; it ends with the scope. Answers the kubeconfig's path. */
+const startServer = (folder: string) =>
+  Effect.gen(function* () {
+    const kubeconfig = `${folder}/kubeconfig`
+    const server = yield* Command.start(
+      Command.make(
+        process.execPath,
+        ...process.execArgv,
+        serverProgram,
+        "serve",
+        "--nodes",
+        "4",
+        "--monitor-grace",
+        "2s",
+        "--kubeconfig",
+        kubeconfig
+      ).pipe(Command.stderr("inherit"))
+    )
+    const ready = yield* Deferred.make<void>()
+    yield* server.stdout.pipe(
+      Stream.decodeText(),
+      Stream.splitLines,
+      Stream.runForEach((line) => (line.includes("KUBECONFIG=") ? Deferred.succeed(ready, undefined) : Effect.void)),
+      Effect.forkScoped
+    )
+    yield* Deferred.await(ready).pipe(
+      Effect.timeoutFail({
+        duration: "30 seconds",
+        onTimeout: () => new Unexpected({ message: "the served cluster did not start within 30 s" })
+      })
+    )
+    return kubeconfig
+  })
+
+const connect = (kubeconfig: string, context: string | undefined) =>
+  Effect.map(
+    Layer.build(
+      KubeApiLive.layer({
+        source: KubeConfig.Source.Files({ paths: [kubeconfig] }),
+        ...(context === undefined ? {} : { context })
+      })
+    ),
+    (built) => Context.get(built, KubeApi.KubeApi)
+  )
+
+// Pods of the served cluster give a lost node up at once, and end by themselves after a while
+const servedPod = {
+  annotations: { [programAnnotation]: JSON.stringify({ runs: [{ after: 8000, code: 0 }] }) },
+  tolerations: ["not-ready", "unreachable"].map((key) => ({
+    key: `node.kubernetes.io/${key}`,
+    operator: "Exists",
+    effect: "NoExecute",
+    tolerationSeconds: 1
+  }))
+}
+
+/** A dispatcher over two backends, with everything it must remember in a folder. */
+const start = (wish: Wish, api: KubeApi.Service, folder: string, served: boolean) =>
+  Effect.gen(function* () {
+    const memory = Files.layer(folder)
+    const kept = yield* Layer.build(
+      Layer.provide(Layer.merge(Journal.layer, EvidenceStore.layerKeyValueStore()), memory)
+    )
+    const adapter = yield* Adapter.make(AdapterConfig.make({ namespace: wish.namespace })).pipe(
+      Effect.provideService(KubeApi.KubeApi, api),
+      Effect.provideService(EvidenceStore.EvidenceStore, Context.get(kept, EvidenceStore.EvidenceStore))
+    )
+    const kubeflow = Kubeflow.make({
+      name: "kubeflow",
+      runtime: wish.runtime,
+      adapter,
+      api,
+      ...(served ? { pod: servedPod } : {})
+    })
+    const local = yield* Local.make({ name: "local", program: () => Effect.as(Effect.sleep("1 second"), 0) })
+    return yield* Dispatcher.make({
+      backends: [kubeflow, local],
+      onHappening: (happening) => {
+        const line = describe(happening)
+        return line === undefined ? Effect.void : print(`   ${line}`)
+      }
+    }).pipe(Effect.provideService(Journal.Journal, Context.get(kept, Journal.Journal)))
+  })
+
+const poll = <A, E>(ask: Effect.Effect<A, E>, holds: (answer: A) => boolean): Effect.Effect<A, E> =>
+  Effect.flatMap(ask, (answer) =>
+    holds(answer) ? Effect.succeed(answer) : Effect.delay(poll(ask, holds), "100 millis")
+  )
+
+const within = <A, E, R>(duration: "60 seconds" | "10 minutes", what: string, effect: Effect.Effect<A, E, R>) =>
+  Effect.timeoutFail(effect, { duration, onTimeout: () => new Unexpected({ message: `${what} within ${duration}` }) })
+
+/** Rank 0's and the others' Nodes, once all run. */
+const nodesOf = (api: KubeApi.Service, namespace: string, name: string) =>
+  poll(
+    Effect.map(
+      api.list(Core.pods, { namespace, labels: Selector.labels({ [JobSet.jobSetNameLabel]: name }) }),
+      ({ items }) => items.filter((pod) => pod.status?.phase === "Running").flatMap((pod) => pod.spec?.nodeName ?? [])
+    ),
+    (nodes) => nodes.length === 2
+  )
+
+const expectSuccess = (dispatcher: Dispatcher.Service, run: string) =>
+  Effect.flatMap(within("10 minutes", `run ${run} did not end`, dispatcher.done(run)), (end) =>
+    end.outcome === "Succeeded"
+      ? print(`\n${run}: ${end.outcome}, ${end.reason}`)
+      : Effect.fail(new Unexpected({ message: `run ${run} is ${end.outcome}: ${end.reason}` }))
+  )
+
+/** On the served cluster: everything goes wrong once. */
+const story = (wish: Wish, folder: string) =>
+  Effect.gen(function* () {
+    const kubeconfig = yield* startServer(folder)
+    const api = yield* connect(kubeconfig, "dispatcher")
+    const admin = yield* connect(kubeconfig, "admin")
+    const journal = `${folder}/journal`
+
+    yield* print("\n1. A run of two ranks is accepted")
+    const first = yield* Effect.scopedWith((scope) =>
+      Effect.gen(function* () {
+        const dispatcher = yield* Effect.provideService(start(wish, api, journal, true), Scope.Scope, scope)
+        yield* dispatcher.submit({
+          run: "train",
+          work: { nodes: 2 },
+          policy: Policy.standard,
+          backends: ["kubeflow", "local"]
+        })
+        const nodes = yield* within("60 seconds", "two ranks did not run", nodesOf(api, wish.namespace, "train-1"))
+        yield* print(`\n2. The machine ${nodes[1]} is cut off, and the dispatcher dies`)
+        yield* admin.patch(
+          Core.nodes,
+          { name: nodes[1] ?? "" },
+          { type: "merge", body: { metadata: { annotations: { [machineAnnotation]: "lost" } } } }
+        )
+        return nodes
+      })
+    )
+    yield* print("\n3. It starts anew, from its journal: it must not start a second copy yet")
+    const dispatcher = yield* start(wish, api, journal, true)
+    const waits = poll(dispatcher.status("train"), (status) =>
+      Option.exists(status, ({ waiting }) => waiting?.for === "cessation")
+    )
+    yield* within("60 seconds", "it did not wait for cessation", waits)
+    yield* print(`\n4. An operator vouches that ${first[1]} is off`)
+    yield* admin.patch(
+      Core.nodes,
+      { name: first[1] ?? "" },
+      {
+        type: "strategic",
+        body: { spec: { taints: [{ key: Core.outOfServiceTaint, value: "nodeshutdown", effect: "NoExecute" }] } }
+      }
+    )
+    yield* expectSuccess(dispatcher, "train")
+    yield* print("\n5. A run that the Kubeflow backend refuses goes to the local one")
+    yield* dispatcher.submit({
+      run: "small",
+      work: { nodes: 1, command: ["true", ...Array.from({ length: 200 }, () => "x")] },
+      policy: Policy.standard,
+      backends: ["kubeflow", "local"]
+    })
+    yield* expectSuccess(dispatcher, "small")
+  })
+
+/** On a real cluster: two runs, brought to their end. */
+const real = (wish: Wish, kubeconfig: string, folder: string) =>
+  Effect.gen(function* () {
+    const api = yield* connect(kubeconfig, wish.context)
+    const dispatcher = yield* start(wish, api, wish.journal ?? `${folder}/journal`, false)
+    const runs = ["first", "second"]
+    for (const run of runs) {
+      yield* dispatcher.submit({
+        run,
+        work: { nodes: 1, image: wish.image, command: ["sh", "-c", "echo working; sleep 5"] },
+        policy: Policy.standard,
+        backends: ["kubeflow", "local"]
+      })
+    }
+    yield* Effect.forEach(runs, (run) => expectSuccess(dispatcher, run), { concurrency: "unbounded" })
+  })
+
+const { values } = parseArgs({
+  options: {
+    kubeconfig: { type: "string" },
+    context: { type: "string" },
+    namespace: { type: "string", default: "default" },
+    runtime: { type: "string", default: "torch-conforming" },
+    journal: { type: "string" },
+    image: { type: "string" }
+  }
+})
+const wish: Wish = {
+  kubeconfig: values.kubeconfig,
+  context: values.context,
+  namespace: values.namespace,
+  runtime: values.runtime,
+  journal: values.journal,
+  image: values.image
+}
+
+const program = Effect.gen(function* () {
+  const files = yield* FileSystem.FileSystem
+  const folder = yield* files.makeTempDirectoryScoped({ prefix: "dispatch-kubeflow-example-" })
+  yield* wish.kubeconfig === undefined ? story(wish, folder) : real(wish, wish.kubeconfig, folder)
+}).pipe(
+  Effect.scoped,
+  Effect.as(0),
+  Effect.catchAll((error) =>
+    Effect.sync((): number => {
+      process.stderr.write(`Not as expected: ${error.message}\n`)
+      return 1
+    })
+  ),
+  Effect.provide(NodeContext.layer),
+  Logger.withMinimumLogLevel(LogLevel.Warning)
+)
+
+NodeRuntime.runMain(program, {
+  disablePrettyLogger: true,
+  teardown: (exit, onExit) => onExit(Exit.isSuccess(exit) ? Number(exit.value) : 1)
+})

@@ -1,0 +1,429 @@
+/**
+ * Deliberate faults. Each puts a plausible mistake in the place of one piece of the adapter or the dispatcher; the model
+ * test must notice every one of them, or it proves nothing.
+ */
+import type * as Adapter from "@dispatch-kubeflow/core/Adapter"
+import type * as CessationVerdict from "@dispatch-kubeflow/core/decide/CessationVerdict"
+import * as Evidence from "@dispatch-kubeflow/core/decide/Evidence"
+import * as Support from "@dispatch-kubeflow/core/decide/Support"
+import * as Core from "@dispatch-kubeflow/core/model/Core"
+import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
+import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
+import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
+import type { TrainJobRef } from "@dispatch-kubeflow/core/TrainJobRef"
+import { Effect, Either, Option, Stream } from "effect"
+import type * as Backend from "../../src/Backend.js"
+import { decide } from "../../src/decide.js"
+import { current, type Entry } from "../../src/Entry.js"
+import type * as Journal from "../../src/Journal.js"
+import type { Deps, Pieces } from "./World.js"
+
+/** A fault, and the seed with which the model test is known to find it soon. */
+export interface Mutant {
+  readonly name: string
+  readonly seed: number
+  readonly pieces: Pieces
+}
+
+type Verdict = CessationVerdict.Verdict
+
+/** The verdict, changed by what the mutant believes. */
+const believing = (
+  change: (
+    verdict: Verdict,
+    evidence: Evidence.Evidence,
+    deps: Deps,
+    ref: TrainJobRef
+  ) => Verdict | Effect.Effect<Verdict>
+): Pieces => ({
+  adapter: (adapter, deps) => ({
+    ...adapter,
+    ceased: (ref) =>
+      Effect.flatMap(adapter.ceased(ref), (verdict) =>
+        Effect.flatMap(Effect.orDie(deps.store.get(ref)), (kept) => {
+          const changed = change(
+            verdict,
+            Option.getOrElse(kept, () => Evidence.empty(ref.namespace, ref.name)),
+            deps,
+            ref
+          )
+          return Effect.isEffect(changed) ? changed : Effect.succeed(changed)
+        })
+      )
+  })
+})
+
+/** Nodes count as ceased by another rule. */
+const nodes = (counts: (node: CessationVerdict.NodeAnswer) => boolean): Pieces =>
+  believing((verdict) => ({
+    ...verdict,
+    ceased: verdict.nodes.length > 0 && verdict.nodes.every((node) => node.ceased || counts(node))
+  }))
+
+/** Pods count as ended by another rule. */
+const ended = (counts: (pod: Evidence.PodEvidence) => boolean): Pieces =>
+  believing((verdict, evidence) => ({
+    ...verdict,
+    ended:
+      verdict.pods.length > 0 &&
+      verdict.pods.every((pod) => {
+        const kept = evidence.pods[pod.uid]
+        return pod.ended || (kept !== undefined && counts(kept))
+      })
+  }))
+
+const judgement = (change: typeof decide): Pieces => ({ decide: change })
+
+const backend = (change: (backend: Backend.Backend, deps: Deps) => Backend.Backend): Pieces => ({ backend: change })
+
+const append = (entry: Entry) => ({ _tag: "Append" as const, entry })
+
+/** Forgets the last entry when the process dies: it was done before it was written. */
+const writesLate = (journal: Journal.Service): Journal.Service => {
+  const unwritten = new Map<string, Effect.Effect<unknown, Journal.JournalError>>()
+  return {
+    ...journal,
+    append: (run, before, entry) =>
+      Effect.gen(function* () {
+        const pending = unwritten.get(run)
+        if (pending !== undefined) yield* pending
+        unwritten.delete(run)
+        if (entry._tag !== "Prepared" || before === undefined) return yield* journal.append(run, before, entry)
+        unwritten.set(run, journal.append(run, before, entry))
+        const attempts = before.attempts.map((attempt, index) =>
+          index === before.attempts.length - 1 ? { ...attempt, id: entry.id } : attempt
+        )
+        return { ...before, attempts, length: before.length + 1 }
+      })
+  }
+}
+
+const timestamped = /^(\S+) (.*)$/s
+
+/** Follows by itself, and believes that every line has a time of its own. */
+const withoutOrdinal =
+  (adapter: Adapter.Service, deps: Deps): Adapter.Service["outputEvents"] =>
+  (ref, options) => {
+    if (options?.follow !== true) return adapter.outputEvents(ref, options)
+    let last = ""
+    const once = Stream.unwrap(
+      Effect.map(
+        deps.api.list(Core.pods, {
+          namespace: ref.namespace,
+          labels: Selector.labels({
+            [JobSet.jobSetNameLabel]: ref.name,
+            "batch.kubernetes.io/job-completion-index": "0"
+          })
+        }),
+        ({ items }) => {
+          const [pod] = items
+          return pod === undefined
+            ? Stream.empty
+            : deps.api.log(
+                { namespace: ref.namespace, name: pod.metadata.name },
+                { container: "node", follow: true, timestamps: true, ...(last === "" ? {} : { sinceTime: last }) }
+              )
+        }
+      )
+    ).pipe(
+      Stream.decodeText(),
+      Stream.splitLines,
+      Stream.mapConcat((line) => {
+        const [, time = "", text = ""] = timestamped.exec(line) ?? []
+        if (last !== "" && time <= last) return []
+        last = time
+        return [{ _tag: "Bytes" as const, bytes: new TextEncoder().encode(`${text}\n`) }]
+      }),
+      Stream.catchAll(() => Stream.empty)
+    )
+    return Stream.concat(once, Stream.drain(Stream.fromEffect(Effect.sleep("1 second")))).pipe(Stream.forever)
+  }
+
+const outputOf = (outputEvents: Adapter.Service["outputEvents"], adapter: Adapter.Service): Adapter.Service => ({
+  ...adapter,
+  outputEvents
+})
+
+/** All of them. */
+export const mutants: ReadonlyArray<Mutant> = [
+  {
+    name: "ceased when Nodes are unknown: what was not seen does not count",
+    seed: 1,
+    pieces: believing((verdict) => ({ ...verdict, ceased: verdict.nodes.every((node) => node.ceased) }))
+  },
+  { name: "a replaced Node counts as ceased", seed: 1, pieces: nodes(({ state }) => state === "replaced") },
+  { name: "a Node that is not ready counts as ceased", seed: 1, pieces: nodes(({ state }) => state === "not-ready") },
+  {
+    name: "out of service by the taint's effect instead of its key",
+    seed: 1,
+    pieces: nodes(({ taints }) => taints.some(({ effect }) => effect === "NoExecute"))
+  },
+  {
+    name: "the out-of-service taint of a Ready Node counts although configured not to",
+    seed: 1,
+    pieces: nodes(({ state }) => state === "out-of-service")
+  },
+  {
+    name: "no caution for an out-of-service Node that is alive",
+    seed: 1,
+    pieces: believing((verdict) => ({ ...verdict, cautions: [] }))
+  },
+  {
+    name: "a deletionTimestamp counts as ended",
+    seed: 1,
+    pieces: ended(({ pod }) => typeof pod.metadata.deletionTimestamp === "string")
+  },
+  { name: "a pod that is gone counts as ended", seed: 1, pieces: ended(({ presence }) => presence !== "present") },
+  {
+    name: "a pod's phase counts as its end",
+    seed: 1,
+    pieces: ended(({ pod }) => pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded")
+  },
+  {
+    name: "jobsStatus active 0 counts as ended",
+    seed: 1,
+    pieces: believing((verdict, _, { api }, ref) =>
+      Effect.map(Effect.either(api.get(Trainer.trainJobs, ref)), (found) => {
+        const counts = Either.isRight(found) ? (found.right.status?.jobsStatus ?? []) : []
+        return counts.length > 0 && counts.every(({ active }) => (active ?? 0) === 0)
+          ? { ...verdict, ended: true }
+          : verdict
+      })
+    )
+  },
+  {
+    name: "a TrainJob that is Failed counts as ended",
+    seed: 1,
+    pieces: believing((verdict, evidence) =>
+      Object.values(evidence.trainJobs).some(({ terminal }) => terminal !== undefined)
+        ? { ...verdict, ended: true }
+        : verdict
+    )
+  },
+  {
+    name: "another Node uid counts as a reboot",
+    seed: 1,
+    pieces: believing((verdict) => {
+      const replaced = new Set(verdict.nodes.filter(({ state }) => state === "replaced").map(({ name }) => name))
+      return {
+        ...verdict,
+        ended: verdict.pods.length > 0 && verdict.pods.every((pod) => pod.ended || replaced.has(pod.node ?? ""))
+      }
+    })
+  },
+  {
+    name: "only the Nodes and pods of the newest incarnation count",
+    seed: 1,
+    pieces: believing((verdict, evidence, _, ref) => {
+      const all = Evidence.executions(evidence, ref.uid)
+      const newest = new Set((all.current ?? all.last)?.newest.pods.map(({ uid }) => uid))
+      const pods = verdict.pods.filter(({ uid }) => newest.has(uid))
+      const names = new Set(pods.map(({ node }) => node))
+      return {
+        ...verdict,
+        ceased: names.size > 0 && verdict.nodes.every((node) => !names.has(node.name) || node.ceased),
+        ended: pods.length > 0 && pods.every((pod) => pod.ended)
+      }
+    })
+  },
+  {
+    name: "the uid of a TrainJobRef is ignored",
+    seed: 1,
+    pieces: {
+      adapter: (adapter) => {
+        const named = ({ name, namespace }: TrainJobRef): TrainJobRef => ({ namespace, name })
+        return {
+          ...adapter,
+          ceased: (ref) => adapter.ceased(named(ref)),
+          output: (ref, options) => adapter.output(named(ref), options),
+          outputEvents: (ref, options) => adapter.outputEvents(named(ref), options)
+        }
+      }
+    }
+  },
+  {
+    name: "the current execution by pod name",
+    seed: 1,
+    pieces: {
+      adapter: (adapter, { api }) => ({
+        ...adapter,
+        output: (ref, options) =>
+          options?.follow === true
+            ? adapter.output(ref, options)
+            : Stream.unwrap(
+                Effect.map(api.list(Core.pods, { namespace: ref.namespace }), ({ items }) => {
+                  const pod = items.findLast(({ metadata }) => metadata.name.startsWith(`${ref.name}-`))
+                  return pod === undefined
+                    ? Stream.empty
+                    : api.log({ namespace: ref.namespace, name: pod.metadata.name }, { container: "node" })
+                })
+              )
+      })
+    }
+  },
+  {
+    name: "a log is resumed without an ordinal",
+    seed: 1,
+    pieces: { adapter: (adapter, deps) => outputOf(withoutOrdinal(adapter, deps), adapter) }
+  },
+  {
+    name: "a cut log is read again from its start",
+    seed: 1,
+    pieces: {
+      adapter: (adapter) =>
+        outputOf(
+          (ref, options) =>
+            options?.follow === true
+              ? Stream.forever(
+                  Stream.concat(
+                    adapter.outputEvents(ref).pipe(
+                      Stream.filter(({ _tag }) => _tag === "Bytes"),
+                      Stream.catchAll(() => Stream.empty)
+                    ),
+                    Stream.drain(Stream.fromEffect(Effect.sleep("1 second")))
+                  )
+                )
+              : adapter.outputEvents(ref, options),
+          adapter
+        )
+    }
+  },
+  {
+    name: "evidence is forgotten when a pod is deleted",
+    seed: 1,
+    pieces: {
+      store: (store) => ({
+        ...store,
+        update: (key, change) =>
+          store.update(key, (before) => {
+            const after = change(before)
+            const pods = Object.fromEntries(
+              Object.entries(after.pods).filter(([, { presence }]) => presence === "present")
+            )
+            return { ...after, pods }
+          })
+      })
+    }
+  },
+  {
+    name: "a deletion is not noticed",
+    seed: 1,
+    pieces: {
+      store: (store) => ({
+        ...store,
+        update: (key, change) =>
+          store.update(key, (before) => {
+            const after = change(before)
+            const pods = Object.fromEntries(
+              Object.entries(after.pods).map(([uid, pod]) => [uid, { ...pod, presence: "present" as const }])
+            )
+            return { ...after, pods }
+          })
+      })
+    }
+  },
+  {
+    name: "OutputRead is yes whatever the permissions",
+    seed: 1,
+    pieces: {
+      adapter: (adapter) => ({
+        ...adapter,
+        capabilities: (spec) =>
+          Effect.map(adapter.capabilities(spec), (answers) =>
+            answers.map((answer) =>
+              answer.capability === "OutputRead" ? { ...answer, support: Support.yes() } : answer
+            )
+          )
+      })
+    }
+  },
+  {
+    name: "writes although it may only read or observe",
+    seed: 1,
+    pieces: {
+      adapter: (adapter) => ({
+        ...adapter,
+        config: { ...adapter.config, kueue: undefined },
+        writable: Effect.succeed({ _tag: "Writable" })
+      })
+    }
+  },
+  {
+    name: "a second submission without waiting for the first to stop",
+    seed: 1,
+    pieces: judgement((record, observed) => {
+      const step = decide(record, observed)
+      return step._tag === "Ask" ? append({ _tag: "Stopped", n: step.attempt.n, by: "ceased", cautions: [] }) : step
+    })
+  },
+  {
+    name: "no fence: what was given up can be started again",
+    seed: 1,
+    pieces: judgement((record, observed) => {
+      const step = decide(record, observed)
+      return step._tag === "Fence" ? append({ _tag: "Fenced", n: step.attempt.n }) : step
+    })
+  },
+  {
+    name: "asks before the fence, acts after it",
+    seed: 1,
+    pieces: backend((given) => {
+      const answers = new Map<string, Backend.Stopped>()
+      return {
+        ...given,
+        fence: (submission) =>
+          Effect.flatMap(Effect.option(given.stopped(submission)), (early) => {
+            if (Option.isSome(early) && !answers.has(submission.id ?? "")) answers.set(submission.id ?? "", early.value)
+            return given.fence(submission)
+          }),
+        stopped: (submission) => {
+          const early = answers.get(submission.id ?? "")
+          return early?.ended === true || early?.ceased === true ? Effect.succeed(early) : given.stopped(submission)
+        }
+      }
+    })
+  },
+  { name: "the journal is written after the act", seed: 1, pieces: { journal: writesLate } },
+  {
+    name: "an object of that name is taken for one's own",
+    seed: 1,
+    pieces: backend((given, { api }) => ({
+      ...given,
+      prepare: (submission, work) =>
+        Effect.catchTag(given.prepare(submission, work), "Refused", (error) =>
+          error.reason.includes("somebody else")
+            ? Effect.map(
+                Effect.orDie(
+                  api.get(Trainer.trainJobs, { namespace: "default", name: `${submission.run}-${submission.n}` })
+                ),
+                ({ metadata }) => metadata.uid
+              )
+            : Effect.fail(error)
+        )
+    }))
+  },
+  {
+    name: "a wait that says nothing",
+    seed: 1,
+    pieces: backend((given) => ({
+      ...given,
+      stopped: (submission) => Effect.map(given.stopped(submission), (answer) => ({ ...answer, reasons: [] }))
+    }))
+  },
+  {
+    name: "a report that is not heard",
+    seed: 1,
+    pieces: backend((given) => ({
+      ...given,
+      reports: Stream.filter(given.reports, ({ state }) => state === "Pending" || state === "Running")
+    }))
+  },
+  {
+    name: "a cessation that is not believed",
+    seed: 1,
+    pieces: judgement((record, observed) => {
+      const attempt = current(record)
+      return attempt?.fenced === true ? decide(record, { ...observed, stopped: undefined }) : decide(record, observed)
+    })
+  }
+]
