@@ -6,7 +6,7 @@
 import { readFileSync } from "node:fs"
 import { Headers, HttpClient, type HttpClientRequest, type HttpClientResponse } from "@effect/platform"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import { Chunk, Data, Duration, Effect, Either, Option, Redacted, Ref, type Scope, Stream } from "effect"
+import { Data, Duration, Effect, Either, Option, Redacted, Ref, type Scope } from "effect"
 import { Agent, type Dispatcher, ProxyAgent } from "undici"
 import type { Credentials, KubeConfigError, Service as KubeConfigService } from "./KubeConfig.js"
 import * as Body from "./internal/Body.js"
@@ -52,8 +52,8 @@ export interface Answer {
   readonly headers: Headers.Headers
   /** The whole body. */
   readonly text: Effect.Effect<string, HttpFailure>
-  /** The body as it comes; ends only when the body is complete, else fails. */
-  readonly stream: Stream.Stream<Uint8Array, HttpFailure>
+  /** What has come of the body since the last time; fails with none only when the body is complete. */
+  readonly take: Effect.Effect<ReadonlyArray<Uint8Array>, Option.Option<HttpFailure>>
   /** What the request was sent with. */
   readonly credentials: Credentials
 }
@@ -279,7 +279,7 @@ export const make = Effect.fn("KubeHttp.make")(function* (
       status: response.status,
       headers: response.headers,
       text,
-      stream: Stream.repeatEffectChunkOption(Effect.map(take, Chunk.unsafeFromArray)),
+      take,
       credentials
     }
   }

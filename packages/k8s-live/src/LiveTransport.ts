@@ -7,7 +7,7 @@ import * as KubeError from "@dispatch-kubeflow/core/kube/KubeError"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { KubeReply, KubeTransport, WatchFrame } from "@dispatch-kubeflow/core/kube/KubeTransport"
 import { HttpBody, HttpClientRequest, UrlParams } from "@effect/platform"
-import { Channel, Chunk, Clock, Effect, type Scope, Stream } from "effect"
+import { Chunk, Clock, Effect, Option, type Scope, Stream } from "effect"
 import type { Answer, HttpFailure, Kind, KubeHttp } from "./KubeHttp.js"
 import * as Ndjson from "./internal/Ndjson.js"
 import * as Redaction from "./internal/Redaction.js"
@@ -119,45 +119,49 @@ const frameError = (request: KubeRequest.KubeRequest, value: unknown): KubeError
   )
 }
 
-/** Decodes the body of a watch. */
-const frames = (
-  request: KubeRequest.KubeRequest,
-  body: Stream.Stream<Uint8Array, KubeError.KubeError>
-): Stream.Stream<WatchFrame, KubeError.KubeError> =>
+type Take<A> = Effect.Effect<A, Option.Option<KubeError.KubeError>>
+
+const takeOf = (request: KubeRequest.KubeRequest, answer: Answer): Take<ReadonlyArray<Uint8Array>> =>
+  Effect.mapError(
+    answer.take,
+    Option.map((failure) => unavailable(request, failure))
+  )
+
+/** Decodes the body of a watch: whatever has come together is one chunk of frames. */
+const frames = (request: KubeRequest.KubeRequest, answer: Answer): Stream.Stream<WatchFrame, KubeError.KubeError> =>
   Stream.suspend(() => {
     const splitter = Ndjson.makeSplitter()
-    const decoder: Channel.Channel<
-      Chunk.Chunk<WatchFrame>,
-      Chunk.Chunk<Uint8Array>,
-      KubeError.KubeError,
-      KubeError.KubeError
-    > = Channel.readWithCause({
-      onInput: (pieces: Chunk.Chunk<Uint8Array>) => {
-        const { values, garbled } = splitter.push(pieces)
-        const bad = values.findIndex((value) => !isFrame(value))
-        const good = (bad === -1 ? values : values.slice(0, bad)) as ReadonlyArray<WatchFrame>
-        const written = good.length === 0 ? Channel.void : Channel.write(Chunk.unsafeFromArray(good))
-        const failure =
-          bad !== -1
-            ? frameError(request, values[bad])
-            : garbled === undefined
-              ? undefined
-              : malformed(request, `a watch line of ${garbled.length} characters that is not JSON`)
-        return Channel.flatMap(written, () => (failure === undefined ? decoder : Channel.fail(failure)))
-      },
-      onFailure: Channel.failCause,
-      onDone: () =>
-        splitter.pending()
-          ? Channel.fail(
+    // Told after the frames before it
+    let broken: KubeError.KubeError | undefined
+    const decoded = (pieces: ReadonlyArray<Uint8Array>): Take<Chunk.Chunk<WatchFrame>> => {
+      const { garbled, values } = splitter.push(pieces)
+      const bad = values.findIndex((value) => !isFrame(value))
+      const good = (bad === -1 ? values : values.slice(0, bad)) as ReadonlyArray<WatchFrame>
+      if (bad !== -1) broken = frameError(request, values[bad])
+      else if (garbled !== undefined) {
+        broken = malformed(request, `a watch line of ${garbled.length} characters that is not JSON`)
+      }
+      return good.length === 0 ? next : Effect.succeed(Chunk.unsafeFromArray(good))
+    }
+    const ending = (end: Option.Option<KubeError.KubeError>): Take<never> =>
+      Effect.fail(
+        Option.isNone(end) && splitter.pending()
+          ? Option.some(
               new KubeError.KubeUnavailable({
                 request: KubeRequest.withoutBody(request),
                 phase: "stream",
                 detail: "the connection ended in the middle of a line"
               })
             )
-          : Channel.void
-    })
-    return Stream.pipeThroughChannel(body, decoder)
+          : end
+      )
+    const pieces = takeOf(request, answer)
+    const next: Take<Chunk.Chunk<WatchFrame>> = Effect.suspend(() =>
+      broken === undefined
+        ? Effect.matchEffect(pieces, { onFailure: ending, onSuccess: decoded })
+        : Effect.fail(Option.some(broken))
+    )
+    return Stream.repeatEffectChunkOption(next)
   })
 
 /**
@@ -240,10 +244,7 @@ export const make = (http: KubeHttp): KubeTransport => {
             const text = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
             return yield* malformed(request, describeBody(answer, text))
           }
-          return frames(
-            request,
-            Stream.mapError(answer.stream, (failure) => unavailable(request, failure))
-          )
+          return frames(request, answer)
         })
       ),
     bytes: (request) =>
@@ -257,7 +258,7 @@ export const make = (http: KubeHttp): KubeTransport => {
             const text = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
             return yield* malformed(request, describeBody(answer, text))
           }
-          return Stream.mapError(answer.stream, (failure) => unavailable(request, failure))
+          return Stream.repeatEffectChunkOption(Effect.map(takeOf(request, answer), Chunk.unsafeFromArray))
         })
       )
   }

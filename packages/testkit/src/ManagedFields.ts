@@ -470,6 +470,15 @@ export type Applied =
       readonly dropsMetadata: boolean
     }
 
+/** The order of managers in a conflict is that of their identities as JSON text. */
+const identity = ({ apiVersion, manager, operation, subresource, time }: Entry): string =>
+  JSON.stringify({
+    manager,
+    operation,
+    ...(operation === "Update" ? { apiVersion, time } : {}),
+    ...(subresource === "" ? {} : { subresource })
+  })
+
 /** Server-side apply of a configuration to what is there (`undefined`: to nothing). */
 export const apply = (
   live: Json.JsonObject | undefined,
@@ -491,7 +500,7 @@ export const apply = (
     mode: "apply"
   })
   const conflicts: Array<Conflict> = []
-  for (const entry of others) {
+  for (const entry of others.toSorted((a, b) => (identity(a) < identity(b) ? -1 : 1))) {
     for (const path of FieldSet.paths(FieldSet.intersection(FieldSet.intersection(entry.fields, changed), set))) {
       conflicts.push({
         manager: entry.manager,

@@ -65,6 +65,8 @@ export interface ResourceDefinition {
   readonly defaultPropagation: "Background" | "Orphan"
   /** Fills in the defaults of the type, on every read of a body. Must be idempotent. */
   readonly defaults: (object: Json.JsonObject) => Json.JsonObject
+  /** Members of the metadata that a write of the status does not touch. */
+  readonly keptMetadata: ReadonlyArray<string>
   /** Members of the status that a write of the status cannot take away. */
   readonly keptStatus: ReadonlyArray<string>
   /** The members of an object besides `apiVersion`, `kind` and `metadata`, where an apply with another is refused. */
@@ -156,6 +158,7 @@ export const define = (options: Definable): ResourceDefinition => {
     defaultPropagation: "Background",
     defaults: identity,
     prepare: identity,
+    keptMetadata: [],
     keptStatus: [],
     members: statusSubresource ? ["spec", "status"] : undefined,
     validate: none,
@@ -1178,6 +1181,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     },
     fieldSelectorError: plainFieldError,
     defaults: podDefaults,
+    keptMetadata: ["ownerReferences"],
     keptStatus: ["qosClass"],
     decodeError: (pod) => podSpecProblem(pod["spec"], "Pod", "spec"),
     prepare: podPrepare,

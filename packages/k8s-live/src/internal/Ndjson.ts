@@ -13,12 +13,12 @@ export interface Cut {
 }
 
 /**
- * Collects pieces of a body. A piece is decoded at once, its lines are slices of that text: decoding line by line costs
- * half as much again as parsing them. A character or a line may be cut between pieces.
+ * Collects pieces of a body. What comes together is decoded at once, its lines are slices of that text: decoding line by
+ * line costs half as much again as parsing them. A character or a line may be cut between pieces.
  */
 export const makeSplitter = (): {
   /** Adds pieces in order. */
-  readonly push: (pieces: Iterable<Uint8Array>) => Cut
+  readonly push: (pieces: ReadonlyArray<Uint8Array>) => Cut
   /** Whether the body would end inside a line. */
   readonly pending: () => boolean
 } => {
@@ -35,21 +35,20 @@ export const makeSplitter = (): {
   return {
     push: (pieces) => {
       const values: Array<unknown> = []
-      for (const bytes of pieces) {
-        const text = decoder.write(bytes)
-        let start = 0
-        for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", start)) {
-          const line = whole(text.slice(start, end))
-          start = end + 1
-          try {
-            values.push(JSON.parse(line))
-          } catch {
-            // An empty line is how a server without events makes its headers leave early
-            if (line.trim() !== "") return { values, garbled: line }
-          }
+      const [first] = pieces
+      const text = decoder.write(pieces.length === 1 && first !== undefined ? first : Buffer.concat(pieces))
+      let start = 0
+      for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", start)) {
+        const line = whole(text.slice(start, end))
+        start = end + 1
+        try {
+          values.push(JSON.parse(line))
+        } catch {
+          // An empty line is how a server without events makes its headers leave early
+          if (line.trim() !== "") return { values, garbled: line }
         }
-        if (start < text.length) kept.push(text.slice(start))
       }
+      if (start < text.length) kept.push(text.slice(start))
       return { values }
     },
     pending: () => (kept.join("") + decoder.end()).trim() !== ""

@@ -112,39 +112,31 @@ const clean = (transport: KubeTransport, namespace: string): Effect.Effect<void,
     (type) =>
       Effect.gen(function* () {
         const fieldSelector = type.plural === "configmaps" ? `metadata.name!=${rootConfig}` : undefined
-        for (;;) {
-          const list = yield* call(transport, KubeRequest.make("list", type, { namespace, query: { fieldSelector } }))
-          const items = Json.array(Json.at(list, "items"))
-          if (items.length === 0) return
-          yield* Effect.forEach(
-            items.filter((item) => Json.at(item, "metadata", "finalizers") !== undefined),
-            (item) =>
-              Effect.ignore(
-                call(
-                  transport,
-                  KubeRequest.make("patch", type, {
-                    namespace,
-                    name: Json.string(Json.at(item, "metadata", "name")),
-                    body: { metadata: { finalizers: null } },
-                    patchType: "merge"
-                  })
-                )
+        const deleted = yield* call(
+          transport,
+          KubeRequest.make("deletecollection", type, {
+            namespace,
+            query: { fieldSelector },
+            body: { apiVersion: "v1", kind: "DeleteOptions", propagationPolicy: "Background", gracePeriodSeconds: 0 }
+          })
+        )
+        yield* Effect.forEach(
+          Json.array(Json.at(deleted, "items")).filter(
+            (item) => Json.at(item, "metadata", "finalizers") !== undefined
+          ),
+          (item) =>
+            Effect.ignore(
+              call(
+                transport,
+                KubeRequest.make("patch", type, {
+                  namespace,
+                  name: Json.string(Json.at(item, "metadata", "name")),
+                  body: { metadata: { finalizers: null } },
+                  patchType: "merge"
+                })
               )
-          )
-          yield* call(
-            transport,
-            KubeRequest.make("deletecollection", type, {
-              namespace,
-              query: { fieldSelector },
-              body: {
-                apiVersion: "v1",
-                kind: "DeleteOptions",
-                propagationPolicy: "Background",
-                gracePeriodSeconds: 0
-              }
-            })
-          )
-        }
+            )
+        )
       }),
     { concurrency: 4, discard: true }
   )

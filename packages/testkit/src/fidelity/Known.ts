@@ -25,8 +25,8 @@ export const all: ReadonlyArray<Known> = [
       path.endsWith("message") &&
       typeof real === "string" &&
       typeof memory === "string" &&
-      real.startsWith(memory) &&
-      real.slice(memory.length).startsWith("\n@@")
+      real !== memory &&
+      real.replace(/\n@@[\s\S]*\n/, "") === memory
   },
   {
     id: "strategic-words",

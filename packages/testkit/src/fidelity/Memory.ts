@@ -4,6 +4,7 @@
  * @module
  */
 import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
+import type { KubeTransport } from "@dispatch-kubeflow/core/kube/KubeTransport"
 import { Effect, Either } from "effect"
 import * as Cluster from "../Cluster.js"
 import * as Json from "../Json.js"
@@ -68,6 +69,21 @@ const inNamespace = (body: Readonly<Record<string, unknown>>, namespace: string)
 /** The roles, bindings and accounts of a seed, for a namespace. */
 export const roles = (seed: number, namespace: string): ReadonlyArray<object> =>
   Sequence.roles(seed).map((body) => inNamespace(body, namespace))
+
+/** The manager that a real server takes from the user agent of the client. */
+const defaultManager = "dispatch-kubeflow"
+
+const asClient = (transport: KubeTransport): KubeTransport => ({
+  ...transport,
+  call: (request) =>
+    transport.call(
+      ["create", "update", "patch"].includes(request.verb) &&
+        request.patchType !== "apply" &&
+        request.query["fieldManager"] === undefined
+        ? { ...request, query: { ...request.query, fieldManager: defaultManager } }
+        : request
+    )
+})
 
 /** A fresh cluster as a server for one sequence. */
 export const server = (prepared: Prepared): Effect.Effect<Server> =>

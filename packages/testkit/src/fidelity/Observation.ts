@@ -155,7 +155,7 @@ export const normalise = (observations: ReadonlyArray<Observation>, run: Run): R
       .replaceAll(/(Invalid value: )(?:"\{.*\}"|\{.*\}): /g, "$1<object>: ")
       // The words of Go's decoders about what a token really is
       .replaceAll(/(invalid continue token: ).*/g, "$1<why>")
-      .replaceAll(/"(?:dispatch-kubeflow|unknown)"/g, "<default manager>")
+      .replaceAll(/"resourceVersion":"\d+"/g, '"resourceVersion":"<version>"')
       .replaceAll(/ResourceVersion: \d+/g, "ResourceVersion: <version>")
   const token = (text: string): unknown => {
     const decoded = Encoding.decodeBase64UrlString(text)

@@ -156,7 +156,10 @@ export const same = (left: FieldSet, right: FieldSet): boolean => Json.equal(lef
 export const paths = (set: FieldSet, prefix = ""): ReadonlyArray<string> => {
   const result: Array<string> = []
   if (hasSelf(set) && prefix !== "") result.push(prefix)
-  for (const [key, below] of children(set)) {
+  // Fields that have none below them come before those that do
+  const below = children(set)
+  const isLeaf = ([, inner]: readonly [string, FieldSet]): boolean => children(inner).length === 0
+  for (const [key, inner] of [...below.filter(isLeaf), ...below.filter((child) => !isLeaf(child))]) {
     let text = `.${key.slice(2)}`
     if (key.startsWith("k:")) {
       const keys = Json.object(JSON.parse(key.slice(2)))
@@ -164,7 +167,7 @@ export const paths = (set: FieldSet, prefix = ""): ReadonlyArray<string> => {
         .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
         .join(",")}]`
     } else if (key.startsWith("v:")) text = `[=${key.slice(2)}]`
-    result.push(...paths(below, prefix + text))
+    result.push(...paths(inner, prefix + text))
   }
   return result
 }

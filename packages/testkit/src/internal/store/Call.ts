@@ -328,13 +328,11 @@ export const validated = (
   old: Json.JsonObject | undefined,
   changed: ReadonlyArray<Registry.FieldError> = []
 ): Step<void> => {
-  const once = [
-    ...changed,
-    ...Validation.metadata(type, object),
-    ...(old === undefined ? [] : Validation.metadataUpdate(object, old))
-  ]
-  // Metadata of a custom resource is looked at twice on update, and told twice
-  const metadata = type.custom && old !== undefined ? [...once, ...once] : once
+  const updated = [...changed, ...(old === undefined ? [] : Validation.metadataUpdate(object, old))]
+  const own = Validation.metadata(type, object)
+  // Metadata of a custom resource is looked at three times on update, its changes twice, and all of it is told
+  const metadata =
+    type.custom && old !== undefined ? [...updated, ...own, ...updated, ...own, ...own] : [...updated, ...own]
   // Rules of custom resources are not run on an object with holes, and the server says so
   const blocked = type.custom && metadata.some(({ reason }) => blocking.has(reason))
   const errors = blocked

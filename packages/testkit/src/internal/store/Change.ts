@@ -21,7 +21,7 @@ import {
   isReleased,
   keyOfObject,
   objectKey,
-  render
+  show
 } from "./State.js"
 import {
   type Call,
@@ -115,9 +115,9 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
       ? placed(type, withManaged(complete, given))
       : placed(type, withManaged(complete, ManagedFields.update(undefined, own, writerOf(call))))
     const warnings = Validation.warnings(type, managed)
-    if (call.dryRun) return { state, status: 201, body: render(type, managed), warnings }
+    if (call.dryRun) return { state, status: 201, body: show(type, managed), warnings }
     const result = commit(state, where, undefined, managed)
-    return { state: result.state, status: 201, body: render(type, result.object), warnings }
+    return { state: result.state, status: 201, body: show(type, result.object), warnings }
   })
 
 export const create = (call: Call): Step<Done> =>
@@ -177,7 +177,7 @@ const restrict = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): 
   if (request.subresource === "status") {
     return {
       ...Json.omit(old, ["status"]),
-      ...(type.statusStoresMetadata ? { metadata } : {}),
+      ...(type.statusStoresMetadata ? { metadata: keptMetadata(type, before, metadata) } : {}),
       ...keptStatus(type, old, status(incoming))
     }
   }
@@ -185,6 +185,13 @@ const restrict = (call: Call, old: Json.JsonObject, incoming: Json.JsonObject): 
     ? { ...Json.omit(incoming, ["status"]), metadata, ...status(old) }
     : { ...incoming, metadata }
 }
+
+const keptMetadata = (
+  type: Registry.ResourceDefinition,
+  before: Json.JsonObject,
+  given: Json.JsonObject
+): Json.JsonObject =>
+  type.keptMetadata.reduce((metadata, key) => Json.set(metadata, [key], before[key]), given)
 
 const keptStatus = (
   type: Registry.ResourceDefinition,
@@ -205,14 +212,14 @@ const store = (call: Call, old: Json.JsonObject, next: Json.JsonObject, status =
   const { state, type } = call
   const where: Located = { resource: Registry.typeKey(type), key: keyOfObject(old) }
   const warnings = Validation.warnings(type, next)
-  if (Json.equal(old, next)) return { state, status, body: render(type, old), warnings }
-  if (call.dryRun) return { state, status, body: render(type, next), warnings }
+  if (Json.equal(old, next)) return { state, status, body: show(type, old), warnings }
+  if (call.dryRun) return { state, status, body: show(type, next), warnings }
   if (isReleased(type, next)) {
     // The answer keeps the version before, the event shows the last stored state: observed with 1.37.2
-    return { state: commit(state, where, old, undefined).state, status, body: render(type, next), warnings }
+    return { state: commit(state, where, old, undefined).state, status, body: show(type, next), warnings }
   }
   const result = commit(state, where, old, next)
-  return { state: result.state, status, body: render(type, result.object), warnings }
+  return { state: result.state, status, body: show(type, result.object), warnings }
 }
 
 const checkedChange = (
@@ -303,7 +310,8 @@ export const update = (call: Call): Step<Done> =>
       )
     }
     yield* checkVersion(call, old, incoming)
-    yield* checkCustomKind(type, incoming)
+    // A status is taken out of the body, whatever the body is
+    if (request.subresource === undefined) yield* checkCustomKind(type, incoming)
     if (request.subresource === "finalize") {
       const next = Json.set(old, ["spec"], incoming["spec"])
       return store(call, old, canonical(type, next))

@@ -20,7 +20,7 @@ import {
   isReleased,
   keyOfObject,
   list,
-  render
+  show
 } from "./State.js"
 
 import {
@@ -235,7 +235,7 @@ export const removeObject = (call: Call, object: Json.JsonObject, options: Delet
       const pending = isDeleting(object)
       const before = Json.number(Json.at(object, "metadata", "deletionGracePeriodSeconds")) ?? 0
       if (pending && (options.gracePeriodSeconds === undefined || options.gracePeriodSeconds >= before)) {
-        return { state, object }
+        return keep(canonical(type, Json.set(object, ["metadata", "finalizers"], finalizers)))
       }
       const grace = pending ? Math.max(0, options.gracePeriodSeconds ?? 0) : graceOf(object, options)
       const next = marked(call, object, grace, finalizers)
@@ -303,7 +303,7 @@ export const remove = (call: Call): Step<Done> =>
     return {
       state: options.dryRun ? state : removal.state,
       status: 200,
-      body: removal.object === undefined ? success(type, object) : render(type, removal.object),
+      body: removal.object === undefined ? success(type, object) : show(type, removal.object),
       ...(type.defaultPropagation === "Orphan" && options.propagation === undefined
         ? { warnings: [orphanWarning] }
         : {})

@@ -11,7 +11,7 @@ import * as Failure from "../../Failure.js"
 import * as Json from "../../Json.js"
 import * as OrderedMap from "../../OrderedMap.js"
 import * as Registry from "../../Registry.js"
-import { type State, type Step, labelsOf, render, tooOldVersion } from "./State.js"
+import { type State, type Step, labelsOf, show, tooOldVersion } from "./State.js"
 import {
   type Call,
   type Done,
@@ -35,7 +35,7 @@ export const renderList = (
   return type.custom
     ? {
         apiVersion,
-        items: items.map((item) => render(type, item)),
+        items: items.map((item) => show(type, item)),
         kind: type.listKind,
         metadata: { ...token, ...metadata }
       }
@@ -59,7 +59,7 @@ export const read = (call: Call): Step<Done> =>
       if (version === undefined) return yield* Either.left(Failure.plain(versionError(wanted)))
       if (version > state.version) return yield* Either.left(Failure.tooLarge(version, state.version))
     }
-    return { state, status: 200, body: render(type, yield* existing(call)) }
+    return { state, status: 200, body: show(type, yield* existing(call)) }
   })
 
 /** A parsed selection. */

@@ -332,8 +332,8 @@ export const seed = (
   return { state: current, seeded, unknown }
 }
 
-/** The object in the version that was asked for. */
-export const render = (type: Registry.ResourceDefinition, object: Json.JsonObject): Json.JsonObject => {
+/** The object as a get or a watch in this version shows it. */
+export const show = (type: Registry.ResourceDefinition, object: Json.JsonObject): Json.JsonObject => {
   const version = Registry.apiVersion(type)
   return object["apiVersion"] === version ? object : { ...object, apiVersion: version }
 }
@@ -382,6 +382,3 @@ export const bookmark = (type: Registry.ResourceDefinition, version: number, mar
     ? { spec: { template: { metadata: {}, spec: { containers: null } } }, status: {} }
     : {})
 })
-
-/** An object as a watch or a get in this version shows it. */
-export const show = render
