@@ -66,6 +66,13 @@ const inventory = ({ api, namespace }: Clusters.World) =>
       lists.flatMap(({ items }) => items.map(({ kind, metadata }) => `${kind ?? ""}/${metadata.name}`)).toSorted()
   )
 
+/** The inventory once it is as it was, or what it is after ten seconds: the garbage collector follows the deletion. */
+const settled = (world: Clusters.World, before: ReadonlyArray<string>) =>
+  Effect.repeat(inventory(world), {
+    while: (now) => now.join() !== before.join(),
+    schedule: Schedule.intersect(Schedule.spaced("100 millis"), Schedule.recurs(100))
+  }).pipe(Effect.zipRight(inventory(world)))
+
 const main = fileURLToPath(new URL("../src/cli/main.ts", import.meta.url))
 
 /** A door to a world's API server that never answers one verb. */
@@ -124,7 +131,7 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
         expect(lines.at(-2)).toMatch(/^\d+ passed, 0 failed, 0 unknown, \d+ skipped$/)
         expect(printed.progress.at(-2)).toMatch(/^preflight: \d+ checks made, last hold\.sweep: passed$/)
         expect(printed.progress.at(-1)).toBeUndefined()
-        expect(yield* inventory(world)).toEqual(before)
+        expect(yield* settled(world, before)).toEqual(before)
       })
     )
 
@@ -173,7 +180,7 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
           "gate.admission-check passed",
           "gate.lease passed"
         ])
-        expect(yield* inventory(world)).toEqual(before)
+        expect(yield* settled(world, before)).toEqual(before)
       })
     )
 
@@ -206,7 +213,7 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
         expect(printed).toMatchObject({ code: 0, err: "" })
         expect(printed.out).toMatch(/passed +hold\.start/)
         expect(printed.out).toMatch(/passed +hold\.stop/)
-        expect(yield* inventory(world)).toEqual(before)
+        expect(yield* settled(world, before)).toEqual(before)
       })
     )
 
@@ -250,7 +257,7 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
           const { child, ended } = yield* halfWay(world, "patch")
           expect(child.kill("SIGINT")).toBe(true)
           expect(yield* Fiber.join(ended)).toBe(130)
-          expect(yield* inventory(world)).toEqual(before)
+          expect(yield* settled(world, before)).toEqual(before)
         }),
       120_000
     )
@@ -268,7 +275,7 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
           const again = yield* preflight(world, ["--runtime", world.runtimes.torch])
           expect(again).toMatchObject({ code: 0, err: "" })
           expect(again.out).toContain("probes of other preflights are gone: dispatch-probe-")
-          expect(yield* inventory(world)).toEqual(before)
+          expect(yield* settled(world, before)).toEqual(before)
         }),
       180_000
     )
