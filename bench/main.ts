@@ -10,19 +10,23 @@ import { spawnSync } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import * as MemoryWrites from "./memory-writes.js"
 
-/** In a process of its own: it forks its server from its own file. */
-const liveWatch = Effect.sync(() => {
-  const { status } = spawnSync(
-    process.execPath,
-    [...process.execArgv, "--expose-gc", fileURLToPath(new URL("live-watch.ts", import.meta.url)), "5", "10000"],
-    { stdio: "inherit" }
-  )
-  if (status !== 0) throw new Error("live-watch failed")
-})
+/** In a process of its own: such a benchmark forks its server from its own file. */
+const apart = (name: string, ...options: ReadonlyArray<string>): Effect.Effect<void> =>
+  Effect.sync(() => {
+    const { status } = spawnSync(
+      process.execPath,
+      [...process.execArgv, "--expose-gc", fileURLToPath(new URL(`${name}.ts`, import.meta.url)), ...options],
+      { stdio: "inherit" }
+    )
+    if (status !== 0) throw new Error(`${name} failed`)
+  })
 
 const benches: Readonly<Record<string, Effect.Effect<void, unknown>>> = {
   "memory-writes": MemoryWrites.run(300),
-  "live-watch": liveWatch
+  "live-watch": apart("live-watch", "5", "10000"),
+  "watch-updates": apart("watch-updates"),
+  "log-follow": apart("log-follow"),
+  "store-scale": apart("store-scale")
 }
 
 const wanted = process.argv.slice(2)

@@ -3,6 +3,7 @@
  * through the same live layer, in process and served from a process of its own; the cost of watchers and of many objects.
  *
  *     npm run bench -- store-scale
+ *     node_modules/.bin/tsx --conditions=@dispatch-kubeflow/source bench/store-scale.ts idle     one part
  *
  * The comparison with a real API server runs when `TEST_KUBECONFIG` names one; it uses and removes a namespace of its own.
  */
@@ -18,6 +19,7 @@ import * as ApiServer from "@dispatch-kubeflow/testkit/ApiServer"
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
+import { NodeRuntime } from "@effect/platform-node"
 import { Clock, Console, Context, Effect, Exit, Fiber, Layer, Schedule, Stream } from "effect"
 import { median } from "./report.js"
 
@@ -387,8 +389,8 @@ const heldMemory = Effect.gen(function* () {
   )
 })
 
-/** Runs it; prints each goal with its ratio. */
-export const run: Effect.Effect<void, unknown> = Effect.gen(function* () {
+/** All of it; prints each goal with its ratio. */
+const run: Effect.Effect<void, unknown> = Effect.gen(function* () {
   const started = yield* Clock.currentTimeMillis
   yield* Console.log(`store and scale, load ${loadavg()[0]?.toFixed(1) ?? "unknown"} at the start`)
   yield* heldMemory
@@ -416,5 +418,7 @@ const parts: Readonly<Record<string, Effect.Effect<unknown, unknown>>> = {
   real: Effect.suspend(() => compare(process.env["TEST_KUBECONFIG"] ?? ""))
 }
 
-const part = parts[process.argv[2] ?? "all"]
-if (part !== undefined) await Effect.runPromise(part)
+const wanted = process.argv[2] ?? "all"
+const part = parts[wanted]
+if (part === undefined) throw new Error(`no part ${wanted}; there are ${Object.keys(parts).join(", ")}`)
+NodeRuntime.runMain(part)

@@ -130,8 +130,8 @@ const startServer = Effect.gen(function* () {
       )
     ),
     Effect.timeoutFail({
-      duration: "20 seconds",
-      onTimeout: () => new Unexpected({ message: "the served cluster did not start within 20 s" })
+      duration: "60 seconds",
+      onTimeout: () => new Unexpected({ message: "the served cluster did not start within a minute" })
     })
   )
   return kubeconfig
@@ -254,8 +254,8 @@ const nodesOfRanks = (api: KubeApi.Service) =>
     (nodes) => nodes.length === 2
   ).pipe(
     Effect.timeoutFail({
-      duration: "15 seconds",
-      onTimeout: () => new Unexpected({ message: "the two ranks did not run within 15 s" })
+      duration: "60 seconds",
+      onTimeout: () => new Unexpected({ message: "the two ranks did not run within a minute" })
     })
   )
 
@@ -267,8 +267,8 @@ const waitForUpdate = (
   poll(Ref.get(latest), Option.exists(holds)).pipe(
     Effect.flatMap(Effect.orDie),
     Effect.timeoutFail({
-      duration: "25 seconds",
-      onTimeout: () => new Unexpected({ message: `no update said ${what} within 25 s` })
+      duration: "60 seconds",
+      onTimeout: () => new Unexpected({ message: `no update said ${what} within a minute` })
     })
   )
 
@@ -327,8 +327,8 @@ const story = Effect.gen(function* () {
     Stream.take(lines),
     Stream.runCollect,
     Effect.timeoutFail({
-      duration: "20 seconds",
-      onTimeout: () => new Unexpected({ message: "the log was not delivered within 20 s" })
+      duration: "60 seconds",
+      onTimeout: () => new Unexpected({ message: "the log was not delivered within a minute" })
     })
   )
   const expected = Array.from({ length: lines }, (_, index) => `step ${index + 1} of ${lines}`)

@@ -475,7 +475,10 @@ export const make = (
           if (input.kind === "Tick") {
             ticks += 1
             if (ticks % ticksPerSweep === 0) {
-              for (const { name } of yield* store.sweep) unread.delete(name)
+              for (const { name } of yield* store.sweep) {
+                unread.delete(name)
+                large.delete(name)
+              }
             }
             const waiting = [...unread]
             unread.clear()
@@ -541,10 +544,14 @@ export const make = (
         Effect.gen(function* () {
           const clock = yield* Effect.clock
           const updates: Array<Update.Update> = []
+          const add = (more: ReadonlyArray<Update.Update>): void => {
+            for (const update of more) updates.push(update)
+          }
           nodesRead.clear()
           for (const input of chunk) {
             if (input.kind === "Tick" || input.kind === "Unavailable" || input.event._tag !== "Applied") {
-              updates.push(...(yield* release), ...(yield* handle(input)))
+              add(yield* release)
+              add(yield* handle(input))
               continue
             }
             const observation = observe(input.kind, input.event.object, "present", clock.unsafeCurrentTimeMillis())
@@ -556,10 +563,10 @@ export const make = (
             else {
               const after = yield* keep(name, [observation])
               if (input.kind === "Pod" && isLarge(after)) large.add(name)
-              if (isTelling) for (const update of tellFrom(after)) updates.push(update)
+              if (isTelling) add(tellFrom(after))
             }
           }
-          updates.push(...(yield* release))
+          add(yield* release)
           return Chunk.unsafeFromArray(updates)
         })
     }

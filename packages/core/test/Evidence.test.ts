@@ -1,8 +1,10 @@
 import * as Classification from "@dispatch-kubeflow/core/decide/Classification"
 import * as Evidence from "@dispatch-kubeflow/core/decide/Evidence"
+import * as Execution from "@dispatch-kubeflow/core/decide/Execution"
+import * as Update from "@dispatch-kubeflow/core/decide/Update"
 import { parameters } from "@dispatch-kubeflow/testkit/Properties"
 import { describe, expect, it } from "@effect/vitest"
-import { FastCheck as fc, Schema } from "effect"
+import { DateTime, FastCheck as fc, Option, Schema } from "effect"
 import {
   base,
   condition,
@@ -397,5 +399,59 @@ describe("Evidence", () => {
       seen.node(node(), 3)
     )
     expect(evidence.nodes["n0"]?.map((it) => it.taints.length)).toEqual([1, 0])
+  })
+})
+
+describe("what is remembered between observations", () => {
+  it("answers as if everything was read anew, after each step of any history, of one TrainJob or of two", () => {
+    fc.assert(
+      fc.property(history, fc.array(fc.nat(5), { maxLength: 60 }), (steps, pauses) => {
+        let evidence = evidenceOf(...base)
+        const others = [undefined, "tj", "never"]
+        for (const [index, step] of steps.entries()) {
+          evidence = Evidence.fold(evidence, step.seen)
+          const uid = others[pauses[index] ?? 0]
+          // A copy shares nothing with what was seen before
+          const copy = structuredClone(evidence)
+          expect(JSON.stringify(Evidence.executions(evidence, uid))).toBe(
+            JSON.stringify(Execution.executions(Evidence.facts(copy, uid)))
+          )
+          expect(JSON.stringify(Update.make(evidence, uid))).toBe(JSON.stringify(Update.make(copy, uid)))
+        }
+      }),
+      parameters(100)
+    )
+  })
+
+  it("many observations at once are as many one by one", () => {
+    fc.assert(
+      fc.property(history, (steps) => {
+        const all = steps.map((step) => step.seen)
+        const start = evidenceOf(...base)
+        expect(Evidence.foldAll(start, all)).toEqual(all.reduce((evidence, it) => Evidence.fold(evidence, it), start))
+      }),
+      parameters(200)
+    )
+  })
+
+  it("times are read as the library reads them, whatever they look like", () => {
+    const part = (max: number) => fc.nat(max).map((it) => String(it).padStart(2, "0"))
+    const time = fc
+      .tuple(fc.integer({ min: 1960, max: 2110 }), part(14), part(33), part(25), part(61), part(61))
+      .chain(([year, month, day, hour, minute, second]) =>
+        fc
+          .tuple(
+            fc.constantFrom("", ".", ".5", ".25", ".123", ".123456", ".123456789", ".12x"),
+            fc.constantFrom("Z", "Z", "Z", "z", "+01:00", "")
+          )
+          .map(([fraction, zone]) => `${year}-${month}-${day}T${hour}:${minute}:${second}${fraction}${zone}`)
+      )
+    fc.assert(
+      fc.property(fc.oneof(time, fc.string()), (text) => {
+        const expected = Option.getOrUndefined(Option.map(DateTime.make(text), DateTime.toEpochMillis))
+        expect(Evidence.millis(text)).toBe(expected)
+      }),
+      parameters(5000)
+    )
   })
 })

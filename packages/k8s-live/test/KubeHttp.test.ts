@@ -306,7 +306,7 @@ describe("no answer", () => {
       const context = yield* Layer.build(KubeApiLive.layerKubeConfig({ source }))
       const http = yield* KubeHttp.make(Context.get(context, KubeConfig.KubeConfig))
       for (const read of [
-        (answer: KubeHttp.Answer) => Stream.runDrain(answer.stream),
+        (answer: KubeHttp.Answer) => Stream.runDrain(Stream.repeatEffectOption(answer.take)),
         (answer: KubeHttp.Answer) => Effect.asVoid(answer.text)
       ]) {
         const answer = yield* http.send("bytes", HttpClientRequest.get("/x"))

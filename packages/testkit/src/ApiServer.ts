@@ -21,6 +21,7 @@ import * as Answer from "./serve/Answer.js"
 import * as Documents from "./serve/Documents.js"
 import * as Exchange from "./serve/Exchange.js"
 import * as Negotiation from "./serve/Negotiation.js"
+import * as Printer from "./serve/Printer.js"
 import * as Table from "./Table.js"
 
 /** What a request proves about its sender. Empty for a request without credentials. */
@@ -271,6 +272,7 @@ const impersonated = (request: Http.IncomingMessage): Either.Either<Impersonatio
 const makeHandler = (options: Options) => {
   const version = options.version ?? "v1.37.2"
   const openAfter = options.openAfter ?? "10 millis"
+  const printJson = Printer.make()
   const authenticate = options.authenticate ?? authenticateWith({})
   const find = (request: KubeRequest.KubeRequest): Registry.ResourceDefinition | undefined =>
     Registry.lookup(options.registry, request.group, request.version, request.plural)
@@ -420,7 +422,10 @@ const makeHandler = (options: Options) => {
           _tag: "Reply",
           code: status,
           headers: warnings.length === 0 ? {} : { Warning: warnings.map(Exchange.warningLine) },
-          body: printed(shown, representation)
+          body:
+            representation.syntax === "json" && !representation.pretty
+              ? { contentType: Negotiation.contentTypeOf("json"), content: `${printJson(shown)}\n` }
+              : printed(shown, representation)
         },
         serverTime
       )

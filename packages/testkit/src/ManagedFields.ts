@@ -471,7 +471,7 @@ export type Applied =
     }
 
 /** The order of managers in a conflict is that of their identities as JSON text. */
-const identity = ({ apiVersion, manager, operation, subresource, time }: Entry): string =>
+const identity = ({ apiVersion, manager, operation, subresource, time }: Manager): string =>
   JSON.stringify({
     manager,
     operation,

@@ -112,7 +112,7 @@ describe("the differential checker", () => {
       ["body.d", undefined, "y"]
     ])
     expect(differences.map((difference) => Known.find(difference))).toEqual([undefined, undefined, undefined])
-    const podSpec = { operation, path: "refusal.message", real: "no\n@@ -1 +1 @@", memory: "no" }
+    const podSpec = { operation, path: "refusal.message", real: "[no\n@@ -1 +1 @@\n- a\n]", memory: "[no]" }
     expect(Known.find(podSpec)?.id).toBe("pod-diff")
   })
 

@@ -18,7 +18,7 @@ const serve = (...args: ReadonlyArray<string>) =>
       (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
     )
     const kubeconfig = join(folder, "kubeconfig")
-    const started = yield* Deferred.make<string, Error>()
+    const started = yield* Deferred.make<string, string>()
     const ended = yield* Deferred.make<number | null>()
     const child = yield* Effect.acquireRelease(
       Effect.sync(() => {
@@ -32,7 +32,7 @@ const serve = (...args: ReadonlyArray<string>) =>
         })
         process_.once("exit", (code) => {
           Deferred.unsafeDone(ended, Effect.succeed(code))
-          Deferred.unsafeDone(started, Effect.fail(new Error(`serve ended with ${code}: ${out}`)))
+          Deferred.unsafeDone(started, Effect.fail(`serve ended with ${code}: ${out}`))
         })
         return process_
       }),
@@ -99,7 +99,7 @@ describe("serve as a process", () => {
     () =>
       Effect.gen(function* () {
         const problem = yield* Effect.flip(serve("--monitor-grace", "soon"))
-        expect(problem.message).toContain("ended with 2")
+        expect(problem).toContain("ended with 2")
       }),
     60_000
   )

@@ -247,9 +247,8 @@ export const make = (options: Options): Backend.Backend => {
         namespace,
         labels: Selector.labels({ [JobSet.jobSetNameLabel]: objectName })
       })
-      return items.every(
-        ({ status }) =>
-          finishedType(status?.conditions) !== undefined || trueCondition(status?.conditions, "Suspended") !== undefined
+      return items.every(({ status }) =>
+        jobsAtRest.some((type) => trueCondition(status?.conditions, type) !== undefined)
       )
     })
 

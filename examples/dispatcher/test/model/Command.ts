@@ -20,7 +20,8 @@ export type Command =
   | { readonly _tag: "Lose" | "Return" | "PowerOff" | "PowerOn" | "DeleteNode" | "Untaint"; readonly node: number }
   | { readonly _tag: "Taint"; readonly node: number; readonly effect: "NoExecute" | "NoSchedule" }
   | { readonly _tag: "Cut"; readonly kind: "watch" | "log"; readonly how: "broken" | "end" }
-  | { readonly _tag: "Partition" | "Heal" | "Compact" | "Restart" | "DeleteJobSet" | "AddNode" }
+  | { readonly _tag: "Partition" | "Heal" | "Compact" | "Restart" | "AddNode" }
+  | { readonly _tag: "DeleteJobSet"; readonly jobSet: number }
   | { readonly _tag: "Revoke" | "Grant"; readonly permission: Permission }
   | { readonly _tag: "Kill"; readonly death: Death }
   | { readonly _tag: "DeleteTrainJob"; readonly trainJob: number; readonly propagation: "Foreground" | "Background" }
@@ -31,6 +32,67 @@ const describe = ({ _tag, ...rest }: Command): string =>
   [_tag, ...Object.values(rest).map((value) => (value === true ? "force" : value === false ? "" : String(value)))]
     .filter((part) => part !== "")
     .join(" ")
+
+const parseOne = (text: string): Command => {
+  const [_tag = "", ...words] = text.trim().split(" ")
+  const [first = "", second = ""] = words
+  const rest = words.join(" ")
+  switch (_tag) {
+    case "Submit":
+      return { _tag, run: first }
+    case "Advance":
+      return { _tag, seconds: Number(first) }
+    case "Exit":
+      return { _tag, process: Number(first), code: Number(second) }
+    case "DeletePod":
+      return { _tag, pod: Number(first), force: second === "force" }
+    case "Lose":
+    case "Return":
+    case "PowerOff":
+    case "PowerOn":
+    case "DeleteNode":
+    case "Untaint":
+      return { _tag, node: Number(first) }
+    case "Taint":
+      return { _tag, node: Number(first), effect: second === "NoSchedule" ? "NoSchedule" : "NoExecute" }
+    case "Cut":
+      return { _tag, kind: first === "log" ? "log" : "watch", how: second === "end" ? "end" : "broken" }
+    case "Succeed":
+    case "Partition":
+    case "Heal":
+    case "Compact":
+    case "Restart":
+    case "AddNode":
+      return { _tag }
+    case "DeleteJobSet":
+      return { _tag, jobSet: Number(first) }
+    case "Revoke":
+    case "Grant": {
+      const permission = permissions.find((it) => it === rest)
+      if (permission !== undefined) return { _tag, permission }
+      break
+    }
+    case "Kill": {
+      const death = deaths.find((it) => it === rest)
+      if (death !== undefined) return { _tag, death }
+      break
+    }
+    case "DeleteTrainJob":
+      return { _tag, trainJob: Number(first), propagation: second === "Foreground" ? "Foreground" : "Background" }
+    case "Impostor":
+      return { _tag, run: first, n: Number(second) }
+    case "Write":
+      return { _tag, process: Number(first), lines: Number(second) }
+  }
+  throw new Error(`"${text}" is not a command`)
+}
+
+/** Reads commands as they are printed, separated by semicolons or new lines. */
+export const parse = (text: string): ReadonlyArray<Command> =>
+  text
+    .split(/[;\n]/)
+    .filter((line) => line.trim() !== "")
+    .map(parseOne)
 
 /** A world's constitution, and what happens in it. */
 export interface Script {
@@ -50,6 +112,13 @@ const printed = (script: Script): Script & FastCheck.WithToStringMethod => ({
       ...script.commands.map((command) => `    ${describe(command)}`)
     ].join("\n")
 })
+
+/** A script that is written down. */
+export const scripted = (
+  commands: string,
+  options: Partial<Pick<Script, "mode" | "outOfService" | "stubborn">> = {}
+): Script =>
+  printed({ mode: "plain", outOfService: "always", stubborn: false, seed: 1, ...options, commands: parse(commands) })
 
 const index = FastCheck.nat(5)
 const one = FastCheck.constant
@@ -110,7 +179,7 @@ const command: FastCheck.Arbitrary<Command> = FastCheck.oneof(
     })
   },
   {
-    weight: 9,
+    weight: 8,
     arbitrary: FastCheck.constantFrom<Command>(
       { _tag: "Partition" },
       { _tag: "Heal" },
@@ -118,7 +187,6 @@ const command: FastCheck.Arbitrary<Command> = FastCheck.oneof(
       { _tag: "Compact" },
       { _tag: "Restart" },
       { _tag: "Restart" },
-      { _tag: "DeleteJobSet" },
       { _tag: "AddNode" }
     )
   },
@@ -138,6 +206,7 @@ const command: FastCheck.Arbitrary<Command> = FastCheck.oneof(
       propagation: FastCheck.constantFrom("Foreground" as const, "Background" as const)
     })
   },
+  { weight: 2, arbitrary: FastCheck.record({ _tag: one("DeleteJobSet" as const), jobSet: index }) },
   {
     weight: 1,
     arbitrary: FastCheck.record({

@@ -16,12 +16,13 @@ import type * as Backend from "../../src/Backend.js"
 import { decide } from "../../src/decide.js"
 import { current, type Entry } from "../../src/Entry.js"
 import type * as Journal from "../../src/Journal.js"
+import { type Script, scripted } from "./Command.js"
 import type { Deps, Pieces } from "./World.js"
 
-/** A fault, and the seed with which the model test is known to find it soon. */
+/** A fault, and a script that is known to show it. */
 export interface Mutant {
   readonly name: string
-  readonly seed: number
+  readonly script: Script
   readonly pieces: Pieces
 }
 
@@ -144,44 +145,67 @@ const outputOf = (outputEvents: Adapter.Service["outputEvents"], adapter: Adapte
   outputEvents
 })
 
+/** A JobSet is re-created, and loses its pods again, while the adapter is cut off. */
+const unseenStart = scripted(
+  `Submit a; Advance 2; Partition; DeleteJobSet 0; Advance 2; Lose 2; DeletePod 0 force; DeletePod 1 force;
+   DeletePod 2 force; DeletePod 3 force; Advance 5; Taint 0; Taint 1; Advance 2; Heal`,
+  { stubborn: true }
+)
+/** Nodes are deleted, and their kubelets register again with what they run. */
+const replaced = scripted("Submit a; Advance 2; Lose 0; Lose 1; DeleteNode 0; DeleteNode 1; Return 0; Return 1")
+/** Machines are cut off, and nobody vouches for them. */
+const lost = scripted("Submit a; Advance 2; Lose 0; Lose 1; Advance 40")
+/** Every object says that it is over when the machines come back, and their processes still run. */
+const forgotten = scripted(
+  "Submit a; Advance 2; Lose 0; Lose 1; DeleteNode 0; DeleteNode 1; Advance 90; Return 0; Return 1"
+)
+
 /** All of them. */
 export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "ceased when Nodes are unknown: what was not seen does not count",
-    seed: 1,
+    script: unseenStart,
     pieces: believing((verdict) => ({ ...verdict, ceased: verdict.nodes.every((node) => node.ceased) }))
   },
-  { name: "a replaced Node counts as ceased", seed: 1, pieces: nodes(({ state }) => state === "replaced") },
-  { name: "a Node that is not ready counts as ceased", seed: 1, pieces: nodes(({ state }) => state === "not-ready") },
+  { name: "a replaced Node counts as ceased", script: replaced, pieces: nodes(({ state }) => state === "replaced") },
+  {
+    name: "a Node that is not ready counts as ceased",
+    script: lost,
+    pieces: nodes(({ state }) => state === "not-ready")
+  },
   {
     name: "out of service by the taint's effect instead of its key",
-    seed: 1,
+    script: lost,
     pieces: nodes(({ taints }) => taints.some(({ effect }) => effect === "NoExecute"))
   },
   {
     name: "the out-of-service taint of a Ready Node counts although configured not to",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Taint 0 NoSchedule; Taint 1 NoSchedule", { outOfService: "unless-ready" }),
     pieces: nodes(({ state }) => state === "out-of-service")
   },
   {
     name: "no caution for an out-of-service Node that is alive",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Taint 0 NoSchedule; Taint 1 NoSchedule"),
     pieces: believing((verdict) => ({ ...verdict, cautions: [] }))
   },
   {
     name: "a deletionTimestamp counts as ended",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; DeletePod 0; DeletePod 1", { stubborn: true }),
     pieces: ended(({ pod }) => typeof pod.metadata.deletionTimestamp === "string")
   },
-  { name: "a pod that is gone counts as ended", seed: 1, pieces: ended(({ presence }) => presence !== "present") },
+  {
+    name: "a pod that is gone counts as ended",
+    script: scripted("Submit a; Advance 2; Lose 0; Lose 1; DeletePod 0 force; DeletePod 1 force; Advance 5"),
+    pieces: ended(({ presence }) => presence !== "present")
+  },
   {
     name: "a pod's phase counts as its end",
-    seed: 1,
+    script: forgotten,
     pieces: ended(({ pod }) => pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded")
   },
   {
     name: "jobsStatus active 0 counts as ended",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Exit 0 1; Advance 1; Advance 1; Advance 1", { stubborn: true }),
     pieces: believing((verdict, _, { api }, ref) =>
       Effect.map(Effect.either(api.get(Trainer.trainJobs, ref)), (found) => {
         const counts = Either.isRight(found) ? (found.right.status?.jobsStatus ?? []) : []
@@ -193,7 +217,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a TrainJob that is Failed counts as ended",
-    seed: 1,
+    script: forgotten,
     pieces: believing((verdict, evidence) =>
       Object.values(evidence.trainJobs).some(({ terminal }) => terminal !== undefined)
         ? { ...verdict, ended: true }
@@ -202,7 +226,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "another Node uid counts as a reboot",
-    seed: 1,
+    script: replaced,
     pieces: believing((verdict) => {
       const replaced = new Set(verdict.nodes.filter(({ state }) => state === "replaced").map(({ name }) => name))
       return {
@@ -213,7 +237,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "only the Nodes and pods of the newest incarnation count",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; DeleteJobSet 0; Exit 2 1; Exit 2 1; Advance 1", { stubborn: true }),
     pieces: believing((verdict, evidence, _, ref) => {
       const all = Evidence.executions(evidence, ref.uid)
       const newest = new Set((all.current ?? all.last)?.newest.pods.map(({ uid }) => uid))
@@ -228,7 +252,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "the uid of a TrainJobRef is ignored",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; DeleteTrainJob 0 Background; Impostor a 1; Advance 2", { stubborn: true }),
     pieces: {
       adapter: (adapter) => {
         const named = ({ name, namespace }: TrainJobRef): TrainJobRef => ({ namespace, name })
@@ -243,7 +267,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "the current execution by pod name",
-    seed: 1,
+    script: scripted("Submit a; Advance 2"),
     pieces: {
       adapter: (adapter, { api }) => ({
         ...adapter,
@@ -263,12 +287,12 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a log is resumed without an ordinal",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Write 0 1; Cut log broken; Write 0 1; Advance 5; Write 0 1; Advance 5"),
     pieces: { adapter: (adapter, deps) => outputOf(withoutOrdinal(adapter, deps), adapter) }
   },
   {
     name: "a cut log is read again from its start",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Advance 5"),
     pieces: {
       adapter: (adapter) =>
         outputOf(
@@ -290,7 +314,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "evidence is forgotten when a pod is deleted",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; DeletePod 0; Advance 90"),
     pieces: {
       store: (store) => ({
         ...store,
@@ -307,7 +331,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a deletion is not noticed",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; DeletePod 0; Advance 90; Advance 90"),
     pieces: {
       store: (store) => ({
         ...store,
@@ -324,7 +348,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "OutputRead is yes whatever the permissions",
-    seed: 1,
+    script: scripted("Submit a; Revoke get pods/log"),
     pieces: {
       adapter: (adapter) => ({
         ...adapter,
@@ -339,7 +363,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "writes although it may only read or observe",
-    seed: 1,
+    script: scripted("Submit a; Advance 2", { mode: "read-only" }),
     pieces: {
       adapter: (adapter) => ({
         ...adapter,
@@ -350,7 +374,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a second submission without waiting for the first to stop",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Exit 0 1; Advance 5", { stubborn: true }),
     pieces: judgement((record, observed) => {
       const step = decide(record, observed)
       return step._tag === "Ask" ? append({ _tag: "Stopped", n: step.attempt.n, by: "ceased", cautions: [] }) : step
@@ -358,7 +382,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "no fence: what was given up can be started again",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Exit 0 1; Advance 15; DeleteJobSet 0; Advance 2"),
     pieces: judgement((record, observed) => {
       const step = decide(record, observed)
       return step._tag === "Fence" ? append({ _tag: "Fenced", n: step.attempt.n }) : step
@@ -366,7 +390,10 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "asks before the fence, acts after it",
-    seed: 1,
+    script: scripted(
+      "Submit a; Advance 2; Revoke patch trainjobs; Exit 0 1; Exit 0 1; Advance 5; DeleteJobSet 0; Advance 1; Grant patch trainjobs; Advance 40",
+      { stubborn: true }
+    ),
     pieces: backend((given) => {
       const answers = new Map<string, Backend.Stopped>()
       return {
@@ -383,10 +410,16 @@ export const mutants: ReadonlyArray<Mutant> = [
       }
     })
   },
-  { name: "the journal is written after the act", seed: 1, pieces: { journal: writesLate } },
+  {
+    name: "the journal is written after the act",
+    script: scripted("Kill answer lost; Submit a; Kill answer lost; Restart; DeleteTrainJob 0 Background; Restart", {
+      stubborn: true
+    }),
+    pieces: { journal: writesLate }
+  },
   {
     name: "an object of that name is taken for one's own",
-    seed: 1,
+    script: scripted("Impostor a 2; Submit a; Advance 2; Exit 0 1; Advance 15"),
     pieces: backend((given, { api }) => ({
       ...given,
       prepare: (submission, work) =>
@@ -404,7 +437,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a wait that says nothing",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Exit 0 1; Advance 5", { stubborn: true }),
     pieces: backend((given) => ({
       ...given,
       stopped: (submission) => Effect.map(given.stopped(submission), (answer) => ({ ...answer, reasons: [] }))
@@ -412,7 +445,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a report that is not heard",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Succeed; Advance 2"),
     pieces: backend((given) => ({
       ...given,
       reports: Stream.filter(given.reports, ({ state }) => state === "Pending" || state === "Running")
@@ -420,7 +453,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a cessation that is not believed",
-    seed: 1,
+    script: scripted("Submit a; Advance 2; Exit 0 1; Advance 2"),
     pieces: judgement((record, observed) => {
       const attempt = current(record)
       return attempt?.fenced === true ? decide(record, { ...observed, stopped: undefined }) : decide(record, observed)

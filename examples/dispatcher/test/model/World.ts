@@ -374,7 +374,6 @@ export const make = (script: Script, pieces: Pieces = {}) =>
     /** Boot takes part in the journal's and the cluster's hazards: it may die again. */
     const boot = Effect.gen(function* () {
       if (life !== undefined) return
-      death = undefined
       life = yield* live
       watchingSince = yield* Clock.currentTimeMillis
     })
@@ -503,7 +502,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
             return
           case "DeleteJobSet": {
             const jobSets = yield* Effect.orDie(admin.list(JobSet.jobSets, { namespace }))
-            const last = jobSets.items.at(-1)
+            const last = pick(jobSets.items, command.jobSet)
             if (last === undefined) return
             return yield* Effect.ignore(
               admin.remove(JobSet.jobSets, { namespace, name: last.metadata.name }, { propagation: "Background" })
@@ -553,6 +552,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
 
     const heal = Effect.gen(function* () {
       partitioned = false
+      death = undefined
       for (const permission of permissions) granted.add(permission)
       yield* cluster.seed(roles(granted))
       yield* bury

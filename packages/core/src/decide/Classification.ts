@@ -93,12 +93,13 @@ type Pod = Evidence.PodRecord
  * records never change.
  */
 const once = <A>(read: (pod: Pod) => A): ((pod: Pod) => A) => {
-  const known = new WeakMap<Pod, { readonly value: A }>()
+  const known = new WeakMap<Pod, A>()
   return (pod) => {
     const found = known.get(pod)
-    if (found !== undefined) return found.value
+    // Its type says undefined where that is an answer
+    if (found !== undefined || known.has(pod)) return found as A
     const value = read(pod)
-    known.set(pod, { value })
+    known.set(pod, value)
     return value
   }
 }

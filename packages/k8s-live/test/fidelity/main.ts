@@ -11,6 +11,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Context, Effect, Either, Layer, Queue, Redacted, Ref, Schedule, Schema, type Scope } from "effect"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import type { KubeError } from "@dispatch-kubeflow/core/kube/KubeError"
@@ -121,9 +122,7 @@ const clean = (transport: KubeTransport, namespace: string): Effect.Effect<void,
           })
         )
         yield* Effect.forEach(
-          Json.array(Json.at(deleted, "items")).filter(
-            (item) => Json.at(item, "metadata", "finalizers") !== undefined
-          ),
+          Json.array(Json.at(deleted, "items")).filter((item) => Json.at(item, "metadata", "finalizers") !== undefined),
           (item) =>
             Effect.ignore(
               call(
@@ -316,8 +315,10 @@ const program = Effect.gen(function* () {
     }
   }
   yield* Effect.acquireRelease(
-    Effect.ignore(call(transport, KubeRequest.make("create", nodes, { body: nodeBody }))),
-    () => Effect.ignore(call(transport, KubeRequest.make("delete", nodes, { name: Sequence.node })))
+    Effect.isSuccess(call(transport, KubeRequest.make("create", nodes, { body: nodeBody }))),
+    // One that was there belongs to another run
+    (own) =>
+      own ? Effect.ignore(call(transport, KubeRequest.make("delete", nodes, { name: Sequence.node }))) : Effect.void
   )
   const runtimeList = yield* call(transport, KubeRequest.make("list", runtimes))
   const runtimeObjects = Json.array(Json.at(runtimeList, "items")).filter(Json.isObject)
@@ -380,7 +381,11 @@ const program = Effect.gen(function* () {
           return updated
         })
         const unknown = unknownOf(differences)
-        if (unknown.length > 0) yield* Queue.offer(found, { index, sequence, differences: unknown })
+        if (unknown.length > 0) {
+          yield* Queue.offer(found, { index, sequence, differences: unknown })
+          const [first] = unknown
+          if (first !== undefined) yield* say(`sequence ${index} disagrees:\n${explain(first)}`)
+        }
       }
     })
   )
@@ -427,5 +432,10 @@ const program = Effect.gen(function* () {
   return disagreements.length === 0 && lost === 0
 }).pipe(Effect.scoped)
 
-const ok = await Effect.runPromise(program)
-process.exitCode = ok ? 0 : 1
+NodeRuntime.runMain(
+  Effect.flatMap(program, (ok) =>
+    Effect.sync(() => {
+      process.exitCode = ok ? 0 : 1
+    })
+  )
+)

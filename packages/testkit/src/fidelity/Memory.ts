@@ -101,7 +101,7 @@ export const server = (prepared: Prepared): Effect.Effect<Server> =>
     yield* cluster.compact()
     return {
       namespace,
-      transport: (as) => cluster.transport(as === "admin" ? Rbac.admin : Rbac.serviceAccount(namespace, as)),
+      transport: (as) => asClient(cluster.transport(as === "admin" ? Rbac.admin : Rbac.serviceAccount(namespace, as))),
       // A real server's kubelet has the log from the start; here it is written once the container runs
       after: (request: KubeRequest.KubeRequest) =>
         request.name === Sequence.logPod && request.subresource === "status"

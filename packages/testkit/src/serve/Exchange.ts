@@ -29,14 +29,13 @@ export const rfc3339 = (epochMillis: number): string =>
 
 /** Random hexadecimal digits. */
 export const randomHex = (digits: number): Effect.Effect<string> =>
-  Effect.map(
-    Effect.all(Array.from({ length: Math.ceil(digits / 8) }, () => Random.nextIntBetween(0, 0x1_0000_0000))),
-    (words) =>
-      words
-        .map((word) => word.toString(16).padStart(8, "0"))
-        .join("")
-        .slice(0, digits)
-  )
+  Effect.gen(function* () {
+    let text = ""
+    while (text.length < digits) {
+      text += (yield* Random.nextIntBetween(0, 0x1_0000_0000)).toString(16).padStart(8, "0")
+    }
+    return text.slice(0, digits)
+  })
 
 const uuid: Effect.Effect<string> = Effect.map(
   randomHex(30),

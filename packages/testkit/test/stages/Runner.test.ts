@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Logger, TestClock } from "effect"
+import { Effect, Layer, Logger, TestClock } from "effect"
 import * as Fixtures from "../../src/Fixtures.js"
 import * as Stage from "../../src/Stage.js"
 import * as Objects from "../../src/stages/Objects.js"
@@ -45,8 +45,12 @@ describe("stages", () => {
       expect(yield* cluster.get(Objects.pods, { namespace: "default", name: pod?.metadata.name ?? "" })).toBeDefined()
       expect(told).toEqual(["stage fragile failed on bad"])
     }).pipe(
-      Effect.provide(TestCluster.layer({ objects: [Fixtures.torchConforming()], with: [fragile] })),
-      Effect.provide(Logger.replace(Logger.defaultLogger, logger))
+      Effect.provide(
+        Layer.provideMerge(
+          TestCluster.layer({ objects: [Fixtures.torchConforming()], with: [fragile] }),
+          Logger.replace(Logger.defaultLogger, logger)
+        )
+      )
     )
   })
 })

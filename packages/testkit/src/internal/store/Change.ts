@@ -190,8 +190,7 @@ const keptMetadata = (
   type: Registry.ResourceDefinition,
   before: Json.JsonObject,
   given: Json.JsonObject
-): Json.JsonObject =>
-  type.keptMetadata.reduce((metadata, key) => Json.set(metadata, [key], before[key]), given)
+): Json.JsonObject => type.keptMetadata.reduce((metadata, key) => Json.set(metadata, [key], before[key]), given)
 
 const keptStatus = (
   type: Registry.ResourceDefinition,
