@@ -393,6 +393,9 @@ const program = Effect.scoped(story).pipe(
   Logger.withMinimumLogLevel(LogLevel.Warning)
 )
 
+// A reader that goes away (`| head`) ends the story in order, so that the served cluster ends with it
+process.stdout.on("error", () => process.kill(process.pid, "SIGINT"))
+
 NodeRuntime.runMain(program, {
   disablePrettyLogger: true,
   teardown: (exit, onExit) => onExit(Exit.isSuccess(exit) ? Number(exit.value) : 1)

@@ -57,13 +57,19 @@ export interface Context {
 // A 422 repeats the offending value, which can be a whole object with env values in it:
 // https://kubernetes.io/docs/reference/using-api/api-concepts/ (field errors print "Invalid value: <json>")
 const valueShown = /(Invalid value: )(["'`]?[[{][\s\S]*?)(?=: [A-Za-z]|$)/g
+// A server or a proxy may repeat the request's headers
+const credential = /\b(bearer|basic)\s+[^\s"',;]+/gi
+const certificate = /-----BEGIN [^-]+-----[\s\S]*?(?:-----END [^-]+-----|$)/g
 const maximumServerText = 600
 
-/** The server's own words, fit to be shown: repeated objects cut out, length bounded. */
+/** The server's own words, fit to be shown: repeated objects and credentials cut out, length bounded. */
 export const serverText = (status: Status | undefined): string | undefined => {
   const text = status?.message
   if (text === undefined || text === "") return undefined
-  const shown = text.replace(valueShown, "$1(not shown)")
+  const shown = text
+    .replace(valueShown, "$1(not shown)")
+    .replace(credential, "$1 (not shown)")
+    .replace(certificate, "(not shown)")
   return shown.length > maximumServerText ? `${shown.slice(0, maximumServerText)} …` : shown
 }
 
@@ -297,7 +303,10 @@ export const fromStatus = (
         : new KubeDenied({ ...context, by: "admission" })
     }
     case 404:
-      return notFound(context, status)
+      // Every API server has the paths that are asked for without a resource
+      return request.nonResourcePath === undefined
+        ? notFound(context, status)
+        : new KubeMalformed({ ...context, detail: "404 for a path that every API server has" })
     case 409:
       return new KubeConflict({ ...context, reason: status?.reason === "AlreadyExists" ? "AlreadyExists" : "Conflict" })
     case 410: {

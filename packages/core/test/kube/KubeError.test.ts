@@ -138,6 +138,19 @@ describe("KubeError.fromStatus", () => {
     expect(KubeError.fromStatus(request, code, body)).toMatchObject(expected)
   })
 
+  it("a server without /version is no API server, whatever it says", () => {
+    expect(KubeError.fromStatus(KubeRequest.nonResource("/version"), 404, undefined)).toMatchObject({
+      _tag: "KubeMalformed"
+    })
+  })
+
+  it("never repeats credentials that the server echoes", () => {
+    const echoed = status("denied: authorization: Bearer s3cret-token, x: Basic dXNlcjpwYXNz", { reason: "Forbidden" })
+    const { message } = KubeError.fromStatus(get, 403, echoed)
+    expect(message).toContain("denied: authorization: Bearer (not shown)")
+    expect(message).not.toMatch(/s3cret|dXNlcjpwYXNz/)
+  })
+
   it("keeps the Retry-After header before the body's wish", () => {
     const error = KubeError.fromStatus(get, 429, status("x", { details: { retryAfterSeconds: 5 } }), 2000)
     expect(error).toMatchObject({ retryAfter: 2000 })

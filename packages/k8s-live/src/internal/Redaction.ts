@@ -13,6 +13,8 @@ const patterns: ReadonlyArray<readonly [RegExp, string]> = [
     /((?:token|secret|password|passwd|passphrase|api[-_]?key|access[-_]?key|credential|assertion|code)["']?\s*[:=]\s*["']?)[^\s"',;&}]+/gi,
     "$1(not shown)"
   ],
+  // A program that fails may print its environment
+  [/(^|\s)([A-Za-z_][A-Za-z0-9_]*)=\S+/g, "$1$2=(not shown)"],
   // JSON web tokens, and any run of characters too long to be a word or a path segment
   [/\beyJ[\w-]+(?:\.[\w-]+)*/g, "(not shown)"],
   [/\b(?=[\w+-]*\d)[\w+-]{32,}={0,2}/g, "(not shown)"]

@@ -122,6 +122,33 @@ describe("bad input to the command line: each says what to do, nothing hangs, no
     }).pipe(Effect.provide(TestCluster.layer()))
   )
 
+  it.scopedLive("watch of a namespace that does not exist", () =>
+    Effect.gen(function* () {
+      const path = yield* file(yield* serveForAdmin)
+      const { code, told } = yield* run(path, "watch", "-n", "no-such-namespace")
+      expect(code).toBe(ExitCode.notFound)
+      expect(told).toContain("no-such-namespace")
+    }).pipe(Effect.provide(TestCluster.layer()))
+  )
+
+  it.scopedLive("a server that has no Kubernetes API, and one that echoes credentials", () =>
+    Effect.gen(function* () {
+      const plain = yield* listen((_, response) =>
+        response.writeHead(404, { "content-type": "text/html" }).end("<p>no</p>")
+      )
+      const echo = yield* listen((request, response) =>
+        response
+          .writeHead(403, { "content-type": "application/json" })
+          .end(JSON.stringify({ kind: "Status", message: `refused ${request.headers.authorization ?? ""}`, code: 403 }))
+      )
+      for (const command of commands) {
+        expect((yield* run(yield* file(kubeconfig(plain.url)), ...command)).code).toBe(ExitCode.unavailable)
+        const { told } = yield* run(yield* file(kubeconfig(echo.url)), ...command)
+        expect(told).toContain("(not shown)")
+      }
+    })
+  )
+
   it.scopedLive.each([
     ["not YAML", "{ nope: [", "kubeconfig"],
     ["no cluster", JSON.stringify({ apiVersion: "v1", kind: "Config", "current-context": "c" }), "context"],
@@ -157,6 +184,9 @@ describe("bad input to the command line: each says what to do, nothing hangs, no
         const { pathname, searchParams } = new URL(request.url ?? "", "http://localhost")
         response.setHeader("content-type", "application/json")
         if (pathname === "/version") return response.end(JSON.stringify({ gitVersion: "v1.37.2" }))
+        if (pathname === "/api/v1/namespaces/default") {
+          return response.end(JSON.stringify({ metadata: { name: "default", uid: "u" } }))
+        }
         if (searchParams.get("watch") === "true") {
           watches += 1
           return response.end('{"type":"ADDED","object":{"metadata":{"na')

@@ -4,6 +4,7 @@
  * @module
  */
 import type * as Update from "@dispatch-kubeflow/core/decide/Update"
+import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import { Effect, Option, Stream } from "effect"
@@ -23,6 +24,10 @@ export const run = (invocation: Extract<Invocation.Invocation, { readonly comman
   Effect.gen(function* () {
     const { out, look } = yield* Terminal
     const { adapter, api, namespace } = yield* connect(invocation.common)
+    // The API server answers a list in a namespace that does not exist with an empty one
+    if (invocation.job === undefined) {
+      yield* Effect.catchTag(api.get(Core.namespaces, { name: namespace }), "KubeForbidden", () => Effect.void)
+    }
     const scope =
       invocation.job !== undefined
         ? Watch.ref(Invocation.refOf(invocation.job, namespace))
