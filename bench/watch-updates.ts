@@ -38,6 +38,10 @@ type Order =
   /** Adds one more job through the open watches. */
   | { readonly order: "add" }
   | { readonly order: "requests" }
+  /** Forgets the watches so far. */
+  | { readonly order: "fresh" }
+  /** Answers when a watch on pods is open that was not forgotten. */
+  | { readonly order: "ready" }
 
 const serve = (): void => {
   let fleet: Fleet = { jobs: 0, ranks: 0 }
@@ -45,6 +49,8 @@ const serve = (): void => {
   let version = 1_000_000
   let change = 0
   const watches = new Map<string, Set<ServerResponse>>()
+  let onPods = (): void => undefined
+  let ready = false
 
   const each = (make: (job: number) => object): ReadonlyArray<object> =>
     Array.from({ length: fleet.jobs }, (_, index) => make(index))
@@ -82,6 +88,10 @@ const serve = (): void => {
     response.flushHeaders()
     const open = watches.get(last) ?? new Set()
     watches.set(last, open.add(response))
+    if (last === "pods") {
+      ready = true
+      onPods()
+    }
     response.on("close", () => open.delete(response))
   })
 
@@ -128,6 +138,18 @@ const serve = (): void => {
       }
       case "requests":
         break
+      case "fresh":
+        ready = false
+        break
+      case "ready": {
+        const answer = (): void => {
+          onPods = () => undefined
+          process.send?.({})
+        }
+        if (ready) answer()
+        else onPods = answer
+        return
+      }
     }
     process.send?.({ requests })
   })
@@ -185,6 +207,7 @@ const bench = async (): Promise<void> => {
     Effect.runPromise(
       Effect.gen(function* () {
         const { watch } = yield* Watch.make({ kueue: undefined })
+        yield* Effect.promise(() => ask(child, { order: "fresh" }))
         let updates = 0
         let wanted = ""
         let reached = (): void => undefined
@@ -208,6 +231,7 @@ const bench = async (): Promise<void> => {
           Effect.promise(() => first),
           Fiber.join(fiber)
         )
+        yield* Effect.promise(() => ask(child, { order: "ready" }))
         const result = yield* Effect.raceFirst(
           Effect.promise(() => use({ until, updates: () => updates })),
           Effect.zipRight(Fiber.join(fiber), Effect.never)
@@ -252,13 +276,10 @@ const bench = async (): Promise<void> => {
     }
     informer.on("add", count1)
     informer.on("update", count1)
-    await new Promise<void>((resolve, reject) => {
-      informer.on("error", reject)
-      informer.on("connect", () => resolve())
-      void informer.start()
-    })
-    // "connect" comes before the request for the watch is there
-    await new Promise((resolve) => setTimeout(resolve, 200))
+    await ask(child, { order: "fresh" })
+    const broken = new Promise<never>((_, reject) => informer.on("error", reject))
+    void informer.start()
+    await Promise.race([ask(child, { order: "ready" }), broken])
     const measured = await timed(count, async () => {
       const all = new Promise<void>((resolve) => {
         done = resolve
