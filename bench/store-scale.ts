@@ -179,7 +179,7 @@ const compare = (file: string): Effect.Effect<void, unknown> =>
         for (let round = 0; round <= 3; round += 1) {
           const measured: Record<string, Rates> = {}
           for (const side of sides) {
-            const count = side === "memory" ? 1500 : side === "served" ? 400 : 150
+            const count = side === "memory" ? 1000 : side === "served" ? 300 : 100
             measured[side] = yield* writeRates(apis[side], kind, writes, count, concurrency)
           }
           // The first warms up

@@ -304,8 +304,7 @@ export const parseOptions = (request: KubeRequest.KubeRequest, now: number): Eit
       tailLines: tailText,
       timestamps
     } = request.query
-    const tailLines = yield* integer(tailText)
-    const limitBytes = yield* integer(limitText)
+    // Read in the order of the fields of PodLogOptions: the first that cannot be read is told
     const sinceSeconds = yield* integer(secondsText)
     const sinceMilliseconds = sinceTime === "" ? undefined : Json.parseTime(sinceTime)
     if (sinceTime !== "" && sinceMilliseconds === undefined) {
@@ -315,6 +314,8 @@ export const parseOptions = (request: KubeRequest.KubeRequest, now: number): Eit
         )
       )
     }
+    const tailLines = yield* integer(tailText)
+    const limitBytes = yield* integer(limitText)
     const errors: Array<FieldError> = []
     if (tailLines !== undefined && tailLines < 0) {
       errors.push({

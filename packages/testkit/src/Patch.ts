@@ -221,7 +221,8 @@ const mergeList = (
   if (key === undefined) {
     if (!sets.has(field)) return patch
     const added = patch.filter((item) => !current.some((present) => Json.equal(present, item)))
-    const all = order === undefined ? [...added, ...current] : [...current, ...added]
+    const left = current.filter((item) => !patch.some((named) => Json.equal(named, item)))
+    const all = order === undefined ? [...patch, ...left] : [...current, ...added]
     return order === undefined
       ? all
       : interleave(

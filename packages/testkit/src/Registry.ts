@@ -415,6 +415,23 @@ const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): Re
       ]
     }
   }
+  const deadline = Json.number(spec["activeDeadlineSeconds"])
+  const deadlineBefore = Json.number(before["activeDeadlineSeconds"])
+  const tooLate = deadline !== undefined && deadlineBefore !== undefined && deadline > deadlineBefore
+  const deadlineErrors =
+    deadlineBefore === undefined || (deadline !== undefined && !tooLate)
+      ? []
+      : [
+          invalid(
+            "spec.activeDeadlineSeconds",
+            `Invalid value: ${deadline ?? null}: ${
+              tooLate
+                ? "must be less than or equal to previous value"
+                : "must not update from a positive integer to nil value"
+            }`
+          )
+        ]
+  if (tooLate) return deadlineErrors
   const oldTolerations = Json.array(before["tolerations"])
   const tolerations = Json.array(spec["tolerations"])
   const graceBefore = Json.number(before["terminationGracePeriodSeconds"])
@@ -424,8 +441,9 @@ const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): Re
     (Json.equal(spec["terminationGracePeriodSeconds"], before["terminationGracePeriodSeconds"]) ||
       (graceBefore !== undefined && graceBefore < 0 && spec["terminationGracePeriodSeconds"] === 1))
   return unchanged
-    ? []
+    ? deadlineErrors
     : [
+        ...deadlineErrors,
         {
           field: "spec",
           reason: "FieldValueForbidden",
@@ -671,7 +689,7 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
   }
   if (!Json.equal(template, templateBefore)) {
     // Of a Job that never ran only the pod's spec is compared as a whole
-    const path = neverStarted ? ["template", "spec"] : ["template"]
+    const path = neverStarted && spec["suspend"] === true ? ["template", "spec"] : ["template"]
     errors.push(
       invalid(`spec.${path.join(".")}`, `Invalid value: ${JSON.stringify(Json.at(spec, ...path))}: field is immutable`)
     )

@@ -89,9 +89,14 @@ const annotationErrors = (annotations: Json.JsonObject): ReadonlyArray<FieldErro
 const standardFinalizers: ReadonlySet<string> = new Set(["orphan", "foregroundDeletion", "kubernetes"])
 
 /** Custom resources may have finalizers without a domain; the server warns. */
-export const warnings = (definition: ResourceDefinition, object: Json.JsonObject): ReadonlyArray<string> =>
+export const warnings = (
+  definition: ResourceDefinition,
+  object: Json.JsonObject,
+  old?: Json.JsonObject
+): ReadonlyArray<string> =>
   definition.custom
     ? Json.array(Json.at(object, "metadata", "finalizers"))
+        .filter((finalizer) => !Json.array(Json.at(old, "metadata", "finalizers")).includes(finalizer))
         .map(Json.text)
         .filter((finalizer) => !finalizer.includes("/") && !standardFinalizers.has(finalizer))
         .map(

@@ -27,12 +27,13 @@ interface Live {
 /** The answer, if it comes without time passing: the clock stands still while the world is looked at. */
 const atOnce = <A, E>(world: World, ask: Effect.Effect<A, E>): Effect.Effect<A | undefined> =>
   Effect.gen(function* () {
-    const fiber = yield* Effect.fork(ask)
+    const fiber = yield* Effect.forkDaemon(ask)
     // Most answers need a few turns of the scheduler; one that waits for time never comes
     for (let round = 0; round < 200 && fiber.unsafePoll() === null; round += 1) yield* Effect.yieldNow()
     if (fiber.unsafePoll() === null) yield* world.machines.settle
-    const exit = yield* Fiber.interrupt(fiber)
-    return Exit.isSuccess(exit) ? exit.value : undefined
+    const exit = fiber.unsafePoll()
+    if (exit === null) yield* Fiber.interruptFork(fiber)
+    return exit !== null && Exit.isSuccess(exit) ? exit.value : undefined
   })
 
 const submissionOf = (pod: string): string => /^(.+-[0-9]+)-node-/.exec(pod)?.[1] ?? pod

@@ -40,13 +40,25 @@ export const play = (script: Script, pieces: World.Pieces = {}) =>
   }).pipe(Effect.provide(TestCluster.layer(World.clusterOptions(script))))
 
 /** A script that takes longer than this (of real time) hangs. */
-const patience = 60_000
+const patience = 120_000
 
 /** Plays a script from start to end; rejects with the `Lie`, or when it hangs. */
-export const run = (script: Script, pieces: World.Pieces = {}): Promise<void> =>
-  Effect.runPromise(play(script, pieces).pipe(Effect.scoped, Effect.provide(TestContext.TestContext)), {
-    signal: AbortSignal.timeout(patience)
+export const run = async (script: Script, pieces: World.Pieces = {}): Promise<void> => {
+  const hangs = new AbortController()
+  const timer = setTimeout(() => hangs.abort(), patience)
+  const late = new Promise<never>((_, reject) => {
+    hangs.signal.addEventListener("abort", () => reject(new Error(`it hangs: nothing after ${patience} ms`)))
   })
+  const played = Effect.runPromise(play(script, pieces).pipe(Effect.scoped, Effect.provide(TestContext.TestContext)), {
+    signal: hangs.signal
+  })
+  try {
+    // What hangs need not heed an interruption either
+    await Promise.race([played, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
 
 /** The outcome of many scripts: how many ran, and fast-check's report of the first lie. */
 export interface Outcome {

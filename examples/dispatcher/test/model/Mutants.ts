@@ -101,12 +101,13 @@ const writesLate = (journal: Journal.Service): Journal.Service => {
 
 const timestamped = /^(\S+) (.*)$/s
 
-/** Follows by itself, and believes that every line has a time of its own. */
+/** Follows by itself, and resumes after the second of the last line, as the API server cuts times. */
 const withoutOrdinal =
   (adapter: Adapter.Service, deps: Deps): Adapter.Service["outputEvents"] =>
   (ref, options) => {
     if (options?.follow !== true) return adapter.outputEvents(ref, options)
     let last = ""
+    let resumed = ""
     const once = Stream.unwrap(
       Effect.map(
         deps.api.list(Core.pods, {
@@ -118,11 +119,12 @@ const withoutOrdinal =
         }),
         ({ items }) => {
           const [pod] = items
+          resumed = last
           return pod === undefined
             ? Stream.empty
             : deps.api.log(
                 { namespace: ref.namespace, name: pod.metadata.name },
-                { container: "node", follow: true, timestamps: true, ...(last === "" ? {} : { sinceTime: last }) }
+                { container: "node", follow: true, timestamps: true, ...(last === "" ? {} : { sinceTime: `${last}Z` }) }
               )
         }
       )
@@ -131,8 +133,9 @@ const withoutOrdinal =
       Stream.splitLines,
       Stream.mapConcat((line) => {
         const [, time = "", text = ""] = timestamped.exec(line) ?? []
-        if (last !== "" && time <= last) return []
-        last = time
+        const second = time.slice(0, "2006-01-02T15:04:05".length)
+        if (second <= resumed) return []
+        last = second
         return [{ _tag: "Bytes" as const, bytes: new TextEncoder().encode(`${text}\n`) }]
       }),
       Stream.catchAll(() => Stream.empty)
@@ -195,7 +198,9 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a pod that is gone counts as ended",
-    script: scripted("Submit a; Advance 2; Lose 0; Lose 1; DeletePod 0 force; DeletePod 1 force; Advance 5"),
+    script: scripted(
+      "Submit a; Advance 2; Lose 0; Lose 1; DeleteTrainJob 0 Background; Advance 1; DeletePod 0 force; DeletePod 0 force; Advance 1"
+    ),
     pieces: ended(({ presence }) => presence !== "present")
   },
   {
@@ -287,7 +292,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   },
   {
     name: "a log is resumed without an ordinal",
-    script: scripted("Submit a; Advance 2; Write 0 1; Cut log broken; Write 0 1; Advance 5; Write 0 1; Advance 5"),
+    script: scripted("Submit a; Advance 2; Write 0 1; Cut log broken; Write 0 3; Advance 5; Write 0 2; Advance 5"),
     pieces: { adapter: (adapter, deps) => outputOf(withoutOrdinal(adapter, deps), adapter) }
   },
   {
@@ -391,7 +396,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "asks before the fence, acts after it",
     script: scripted(
-      "Submit a; Advance 2; Revoke patch trainjobs; Exit 0 1; Exit 0 1; Advance 5; DeleteJobSet 0; Advance 1; Grant patch trainjobs; Advance 40",
+      "Submit a; Advance 2; Revoke patch trainjobs; Exit 0 1; Exit 0 1; Advance 5; DeleteJobSet 0; Advance 1; Grant patch trainjobs; Advance 15; Advance 15",
       { stubborn: true }
     ),
     pieces: backend((given) => {

@@ -367,7 +367,8 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       const { scope } = life
       life = undefined
       watchingSince = undefined
-      yield* Scope.close(scope, Exit.void)
+      // What is killed is not waited for; what is left of it reaches neither the cluster nor the disk
+      yield* Effect.forkDaemon(Scope.close(scope, Exit.void))
       yield* cluster.disconnect({ user })
     })
 
@@ -402,12 +403,10 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       Effect.gen(function* () {
         const known = pods.get(uid)
         if (known === undefined) return
-        for (let line = 0; line < count; line += 1) {
-          yield* machines
-            .writeLog({ metadata: { name: known.name, uid } }, `${uid} ${known.lines}\n`)
-            .pipe(Effect.ignore)
-          known.lines += 1
-        }
+        // At once, so that they have one time
+        const text = Array.from({ length: count }, (_, line) => `${uid} ${known.lines + line}\n`).join("")
+        known.lines += count
+        yield* Effect.ignore(machines.writeLog({ metadata: { name: known.name, uid } }, text))
       })
     const admin = cluster.admin
 
@@ -564,6 +563,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       }
     })
 
+    yield* Effect.addFinalizer(() => bury)
     yield* boot
     const world: World = {
       cluster,

@@ -29,11 +29,20 @@ export const make = (): Body => {
   let ended = false
   let failure: Error | undefined
   let waiting: (() => void) | undefined
+  let scheduled = false
 
-  const wake = (): void => {
+  const resumeWaiting = (): void => {
+    scheduled = false
     const resume = waiting
     waiting = undefined
     resume?.()
+  }
+
+  // After all that the socket has to give in this turn of the event loop: resuming a fiber costs more than an event
+  const wake = (): void => {
+    if (scheduled || waiting === undefined) return
+    scheduled = true
+    setImmediate(resumeWaiting)
   }
 
   const take: Body["take"] = Effect.suspend(() => {

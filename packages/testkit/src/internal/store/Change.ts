@@ -115,7 +115,12 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
       ? placed(type, withManaged(complete, given))
       : placed(type, withManaged(complete, ManagedFields.update(undefined, own, writerOf(call))))
     const warnings = Validation.warnings(type, managed)
-    if (call.dryRun) return { state, status: 201, body: show(type, managed), warnings }
+    if (call.dryRun) {
+      // A version that an apply names is echoed, whatever it is
+      const echoed =
+        applied && sentVersion !== "" ? Json.set(managed, ["metadata", "resourceVersion"], sentVersion) : managed
+      return { state, status: 201, body: show(type, canonical(type, echoed)), warnings }
+    }
     const result = commit(state, where, undefined, managed)
     return { state: result.state, status: 201, body: show(type, result.object), warnings }
   })
@@ -210,7 +215,7 @@ const keptStatus = (
 const store = (call: Call, old: Json.JsonObject, next: Json.JsonObject, status = 200): Done => {
   const { state, type } = call
   const where: Located = { resource: Registry.typeKey(type), key: keyOfObject(old) }
-  const warnings = Validation.warnings(type, next)
+  const warnings = Validation.warnings(type, next, old)
   if (Json.equal(old, next)) return { state, status, body: show(type, old), warnings }
   if (call.dryRun) return { state, status, body: show(type, next), warnings }
   if (isReleased(type, next)) {
@@ -285,15 +290,15 @@ export const update = (call: Call): Step<Done> =>
         )
       )
     }
-    if (name !== request.name) {
-      return yield* Either.left(
-        Failure.badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`)
-      )
-    }
     const namespace = Json.string(Json.at(incoming, "metadata", "namespace")) ?? ""
     if (type.scope === "Namespaced" && namespace !== "" && namespace !== request.namespace) {
       return yield* Either.left(
         Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
+      )
+    }
+    if (name !== request.name) {
+      return yield* Either.left(
+        Failure.badRequest(`the name of the object (${name}) does not match the name on the URL (${request.name})`)
       )
     }
     const old = yield* existing(call)

@@ -235,7 +235,10 @@ export const removeObject = (call: Call, object: Json.JsonObject, options: Delet
       const pending = isDeleting(object)
       const before = Json.number(Json.at(object, "metadata", "deletionGracePeriodSeconds")) ?? 0
       if (pending && (options.gracePeriodSeconds === undefined || options.gracePeriodSeconds >= before)) {
-        return keep(canonical(type, Json.set(object, ["metadata", "finalizers"], finalizers)))
+        // While the grace period runs nothing of a deletion can be changed but the period
+        return before > 0
+          ? { state, object }
+          : keep(canonical(type, Json.set(object, ["metadata", "finalizers"], finalizers)))
       }
       const grace = pending ? Math.max(0, options.gracePeriodSeconds ?? 0) : graceOf(object, options)
       const next = marked(call, object, grace, finalizers)

@@ -200,12 +200,12 @@ export const readList = (call: Call): Step<Done> =>
     ])
     const selection = yield* parseSelection(type, request)
     const parsed = token === "" ? undefined : yield* decodeToken(token)
+    if (token !== "" && wanted !== "" && wanted !== "0") {
+      return yield* Either.left(Failure.badRequest("specifying resource version is not allowed when using continue"))
+    }
     const version = wanted === "" ? undefined : parseVersion(wanted)
     if (wanted !== "" && version === undefined) {
       return yield* Either.left(Failure.badRequest(`invalid resource version: ${versionError(wanted)}`))
-    }
-    if (token !== "" && version !== undefined && version !== 0) {
-      return yield* Either.left(Failure.badRequest("specifying resource version is not allowed when using continue"))
     }
     if (version !== undefined && version > state.version) {
       return yield* Either.left(Failure.tooLarge(version, state.version))

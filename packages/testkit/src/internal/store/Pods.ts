@@ -215,19 +215,16 @@ export const evict = (call: Call): Step<Done> =>
     }
     if (dryRun) return { state, status: 201, body: plainSuccess }
     let target = pod
-    if (!isDeleting(pod)) {
-      const condition = {
-        type: "DisruptionTarget",
-        status: "True",
-        reason: "EvictionByEvictionAPI",
-        message: "Eviction API: evicting"
-      }
-      const disrupted = commit(
-        current,
-        { resource: Registry.typeKey(type), key: keyOfObject(pod) },
-        pod,
-        canonical(type, setCondition(pod, condition, env.now))
-      )
+    const condition = {
+      type: "DisruptionTarget",
+      status: "True",
+      reason: "EvictionByEvictionAPI",
+      message: "Eviction API: evicting"
+    }
+    // Also of a pod that is going already
+    const marked = canonical(type, setCondition(pod, condition, env.now))
+    if (!Json.equal(marked, pod)) {
+      const disrupted = commit(current, { resource: Registry.typeKey(type), key: keyOfObject(pod) }, pod, marked)
       current = disrupted.state
       target = disrupted.object
     }
