@@ -26,6 +26,7 @@ export class Adapter extends Context.Tag("@dispatch-kubeflow/core/Adapter")<Adap
 /** How the programs go about it; the defaults suit a dispatcher. */
 export interface Options {
   readonly watch?: Watch.Options | undefined
+  readonly output?: Output.ProgramOptions | undefined
 }
 
 /** Tells every refused permission, whichever program met it. */
@@ -52,7 +53,7 @@ export const make = Effect.fn("Adapter.make")(function* (config: AdapterConfig, 
   // A permission that was taken away lowers the answer the moment a program meets the refusal
   const watched = KubeApi.transform(onForbidden(capabilities.lower))(api)
   const [output, watch, cessation] = yield* Effect.all([
-    Output.make(config),
+    Output.make(config, options.output),
     Watch.make(config, options.watch),
     Cessation.make(config)
   ]).pipe(Effect.provideService(KubeApi.KubeApi, watched))

@@ -5,8 +5,9 @@
  * @module
  */
 import { KeyValueStore } from "@effect/platform"
-import { Clock, Context, Data, Duration, Effect, Layer, Option, ParseResult, Schema } from "effect"
+import { Clock, Context, Data, Duration, Effect, Layer, Option, Schema } from "effect"
 import * as Evidence from "./decide/Evidence.js"
+import * as Resource from "./kube/Resource.js"
 
 /** The name that evidence is about. */
 export interface Key {
@@ -235,16 +236,7 @@ export const makeKeyValueStore = (
             detail: `version ${found.version}, this is ${version}`
           })
         }
-        return Option.some(
-          yield* Effect.mapError(decode(value), (error) =>
-            damaged(
-              ParseResult.ArrayFormatter.formatErrorSync(error)
-                .slice(0, 3)
-                .map(({ path, message }) => `${path.join(".")}: ${message}`)
-                .join("; ")
-            )
-          )
-        )
+        return Option.some(yield* Effect.mapError(decode(value), (error) => damaged(Resource.describeIssues(error))))
       })
     }
 

@@ -32,7 +32,14 @@ import * as LogResume from "./decide/LogResume.js"
 import * as RankZero from "./decide/RankZero.js"
 import * as Follow from "./kube/Follow.js"
 import { KubeApi, type LogOptions } from "./kube/KubeApi.js"
-import { type KubeError, type KubeForbidden, KubeInvalid, KubeNotFound, KubeUnavailable } from "./kube/KubeError.js"
+import {
+  type KubeError,
+  type KubeForbidden,
+  KubeInvalid,
+  KubeNotFound,
+  KubeUnavailable,
+  serverText
+} from "./kube/KubeError.js"
 import * as KubeRequest from "./kube/KubeRequest.js"
 import * as Selector from "./kube/Selector.js"
 import * as Batch from "./model/Batch.js"
@@ -131,6 +138,23 @@ const defaults: Tuning = {
   buffer: 64
 }
 
+/** What a reader does not see and a person may want to know: nothing comes now, and why. */
+export interface Interruption {
+  readonly error: KubeError
+  /** In milliseconds. */
+  readonly retryIn: number
+}
+
+/** Options of the program. */
+export interface ProgramOptions extends Partial<Tuning> {
+  /** Called before each new attempt of a read that cannot reach the log. By default it is logged, at level debug. */
+  readonly onInterrupted?: ((interruption: Interruption) => Effect.Effect<void>) | undefined
+}
+
+/** An interruption in a sentence. */
+export const describeInterruption = ({ error, retryIn }: Interruption): string =>
+  `no output can be read now, next attempt in ${retryIn} ms: ${error.message}`
+
 /** A connection that lived so long was of use, even without a byte: a quiet log behind a proxy with an idle limit. */
 const usefulConnection = 10_000
 /** A pod's status follows its container by up to about a second. */
@@ -171,8 +195,8 @@ interface Connection {
 }
 
 const unreadablePermission = (error: KubeForbidden): ErrUnsupported => {
-  const { request } = error
-  const resource = request.subresource === undefined ? request.plural : `${request.plural}/${request.subresource}`
+  const { remedy, request, resource } = error
+  const words = serverText(error.status)
   return new ErrUnsupported({
     operation: "output",
     reason: `the permission to ${request.verb} ${resource} is missing`,
@@ -180,8 +204,8 @@ const unreadablePermission = (error: KubeForbidden): ErrUnsupported => {
       {
         id: "permission",
         where: KubeRequest.describe(request),
-        problem: "forbidden",
-        remedy: `grant verb "${request.verb}" on "${resource}" in API group "${request.group}"`
+        problem: words === undefined ? "forbidden" : `forbidden: ${words}`,
+        remedy
       }
     ]
   })
@@ -265,10 +289,15 @@ const fromBuffer = (queue: Queue.Dequeue<Told>, size: number): Stream.Stream<Out
 /** Builds the output programs over the `KubeApi` of the context. */
 export const make = (
   config: Pick<AdapterConfig, "inPlaceRestarts">,
-  tuning: Partial<Tuning> = {}
+  options: ProgramOptions = {}
 ): Effect.Effect<Service, never, KubeApi> =>
   Effect.map(KubeApi, (api): Service => {
-    const { idle, linger, minimumDelay, maximumDelay, readAttempts, drainAttempts, buffer } = { ...defaults, ...tuning }
+    const { idle, linger, minimumDelay, maximumDelay, readAttempts, drainAttempts, buffer } = {
+      ...defaults,
+      ...options
+    }
+    const onInterrupted =
+      options.onInterrupted ?? ((interruption) => Effect.logDebug(describeInterruption(interruption)))
 
     const absent = <A>(effect: Effect.Effect<A, KubeError>): Effect.Effect<Option.Option<A>, KubeError> =>
       Effect.catchIf(
@@ -325,6 +354,11 @@ export const make = (
         const ceiling = Math.min(maximumDelay, minimumDelay * 2 ** Math.min(failures, 16))
         return Math.round(Math.max(wish ?? 0, minimumDelay + random * (ceiling - minimumDelay)))
       })
+
+    const waitAfter = (error: KubeError, failures: number): Effect.Effect<void> =>
+      Effect.flatMap(delay(failures, error instanceof KubeUnavailable ? error.retryAfter : undefined), (retryIn) =>
+        Effect.zipRight(onInterrupted({ error, retryIn }), Effect.sleep(retryIn))
+      )
 
     const found = (ref: TrainJobRef, options: Options): Effect.Effect<Located, OutputError> =>
       Effect.gen(function* () {
@@ -450,7 +484,7 @@ export const make = (
           if (Either.isRight(result)) return Option.filter(result.right, (pod) => pod.metadata.uid === target.uid)
           const error = result.left
           if (!isTransient(error) || (!follow && failures + 1 >= readAttempts)) return yield* fromKube(error)
-          yield* Effect.sleep(yield* delay(failures, error instanceof KubeUnavailable ? error.retryAfter : undefined))
+          yield* waitAfter(error, failures)
         }
       })
 
@@ -706,9 +740,7 @@ export const make = (
                   yield* lost(`the end of the log cannot be read: ${error.message}`)
                   return "done"
                 }
-                yield* Effect.sleep(
-                  yield* delay(failures, error instanceof KubeUnavailable ? error.retryAfter : undefined)
-                )
+                yield* waitAfter(error, failures)
               }
             }
           }
@@ -733,9 +765,7 @@ export const make = (
                 return yield* noLog(target, ended === undefined ? missing.reason : `${missing.reason} (${why(ended)})`)
               }
               if (!isTransient(error) || failures + 1 >= readAttempts) return yield* fromKube(error)
-              yield* Effect.sleep(
-                yield* delay(failures, error instanceof KubeUnavailable ? error.retryAfter : undefined)
-              )
+              yield* waitAfter(error, failures)
               break
             }
             case "Closed":
@@ -893,7 +923,7 @@ export const make = (
 
           const { ending, useful } = yield* connect({ follow: true, previous: false, final: false })
           failures = useful ? 0 : failures + 1
-          let wish: number | undefined
+          let failure: KubeError | undefined
           switch (ending._tag) {
             case "Limit":
               return yield* end("limit", undefined, "limitBytes was reached")
@@ -901,7 +931,7 @@ export const make = (
               const { error } = ending
               const missing = missingLog(error)
               if (missing === undefined && !isTransient(error)) return yield* fromKube(error)
-              if (error instanceof KubeUnavailable) wish = error.retryAfter
+              if (missing === undefined) failure = error
               break
             }
             case "Kubelet":
@@ -920,9 +950,13 @@ export const make = (
           const now = RankZero.containerState(after.value)
           const goesOn = now._tag === "Running" && RankZero.sameInstance(now.instance, current)
           if (goesOn && ending._tag !== "Left") {
-            const pause = yield* delay(failures, wish)
-            yield* Effect.race(Effect.sleep(pause), Effect.asVoid(seen(isOver)))
-          } else if (now._tag === "Waiting") yield* Effect.sleep(yield* delay(failures, wish))
+            // One cut is nothing to tell: the next connection brings what is missing
+            const pause =
+              failure === undefined || failures === 0
+                ? Effect.flatMap(delay(failures), Effect.sleep)
+                : waitAfter(failure, failures)
+            yield* Effect.race(pause, Effect.asVoid(seen(isOver)))
+          } else if (now._tag === "Waiting") yield* Effect.flatMap(delay(failures), Effect.sleep)
         }
       })
 

@@ -102,6 +102,18 @@ describe("Cessation verdict", () => {
     expect(verdict.reasons).toHaveLength(1)
   })
 
+  it("pods that an earlier TrainJob of the name left running are a caution, also while this one has none", () => {
+    const left = [
+      seen.trainJob(trainJob(), 0),
+      seen.jobSet(jobSet({ uid: "js-0", owner: "tj-0" }), 0),
+      seen.pod(pod({ uid: "left", jobSetUid: "js-0" }), 1)
+    ]
+    const without = decide(left, {})
+    expect(without).toMatchObject({ ceased: false, execution: undefined })
+    expect(without.cautions.join()).toContain("run-1-node-0-0-left")
+    expect(decide([...left, ...two(), ...recorded], gone).cautions.join()).toContain("run-1-node-0-0-left")
+  })
+
   it("never vacuously true: no pod was ever bound", () => {
     const verdict = decide([...base, seen.pod(pod({ node: null, phase: "Pending", container: null }), 1)], {})
     expect(verdict.ceased).toBe(false)

@@ -11,7 +11,7 @@ const { containers, rankZero, ref, encoder } = World
 const program = (
   world: World.World,
   inPlaceRestarts: "refuse" | "accept" = "refuse",
-  tuning: Partial<Output.Tuning> = {}
+  tuning: Output.ProgramOptions = {}
 ) => Effect.provideService(Output.make({ inPlaceRestarts }, tuning), KubeApi, world.api)
 
 const text = (events: ReadonlyArray<Output.OutputEvent>): string =>
@@ -70,6 +70,31 @@ describe("Output, a plain read", () => {
         "get pods",
         "get pods"
       ])
+    })
+  )
+
+  it.effect("while nothing can be read, who asked for it is told why and when it is tried again", () =>
+    Effect.gen(function* () {
+      const world = yield* running()
+      yield* world.append("containerd://1", "one")
+      const told: Array<Output.Interruption> = []
+      const output = yield* program(world, "refuse", {
+        onInterrupted: (interruption) => Effect.sync(() => told.push(interruption))
+      })
+      const fiber = yield* Effect.fork(Stream.runDrain(output.output(ref, { follow: true })))
+      yield* TestClock.adjust("1 minute")
+      expect(told).toEqual([])
+      world.refuse = (request) => World.refused(request)
+      world.intercept = (request) => Stream.fail(World.refused(request))
+      world.cut("break")
+      yield* TestClock.adjust("1 minute")
+      expect(told.length).toBeGreaterThan(1)
+      for (const { error, retryIn } of told) {
+        expect(error._tag).toBe("KubeUnavailable")
+        expect(retryIn).toBeGreaterThan(0)
+      }
+      expect(Output.describeInterruption(told[0]!)).toMatch(/no output can be read now, next attempt in \d+ ms: /)
+      yield* Fiber.interrupt(fiber)
     })
   )
 

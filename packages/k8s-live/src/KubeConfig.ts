@@ -385,6 +385,14 @@ const clusterField = (selected: Selected, field: string): string =>
   `clusters["${selected.clusterName}"].cluster.${field}`
 const userField = (selected: Selected, field: string): string => `users["${selected.userName ?? ""}"].user.${field}`
 
+/** Whether it can be sent in a header: RFC 9110 section 5.5, without what is not ASCII. */
+const isHeaderValue = (text: string | undefined): boolean => text === undefined || /^[\t\x20-\x7e]*$/.test(text)
+
+const unfit = [
+  "it has a line break or a character that no HTTP header can hold",
+  "Copy it again from where it was issued."
+] as const
+
 /** What is wrong with the selection, known before any request. The rules are those of client-go's own validation. */
 const validate = (selected: Selected): KubeConfigError | undefined => {
   const refuse = refuser(selected)
@@ -424,6 +432,8 @@ const validate = (selected: Selected): KubeConfigError | undefined => {
       ? refuse(ofUser("client-certificate"), "a client key is given without its certificate", "Give both.")
       : refuse(ofUser("client-key"), "a client certificate is given without its key", "Give both.")
   }
+  if (!isHeaderValue(present(user.token)?.trim())) return refuse(ofUser("token"), ...unfit)
+  if (!Object.values(impersonation(user)).flat().every(isHeaderValue)) return refuse(ofUser("as"), ...unfit)
   const token = present(user.token) ?? present(user.tokenFile)
   if (token !== undefined && present(user.username) !== undefined) {
     return refuse(ofUser("username"), "a token and a user name are both given", "Keep one way to authenticate.")
@@ -768,6 +778,10 @@ export const load = Effect.fn("KubeConfig.load")(function* (
       known.material.certificate === material.certificate &&
       known.material.key === material.key
     if (sameTls && known.header === granted.header) return known.credentials
+    if (!isHeaderValue(granted.header)) {
+      const given = (["tokenFile", "exec", "auth-provider"] as const).find((field) => user[field])
+      return yield* refuse(userField(selected, given ?? "token"), ...unfit)
+    }
     if (!sameTls) {
       yield* Effect.try({
         try: () =>

@@ -20,6 +20,10 @@ export interface Options {
   readonly headersTimeout?: Duration.DurationInput | undefined
   /** Between two pieces of the body of a call. Default 30 s. */
   readonly callIdle?: Duration.DurationInput | undefined
+  /** Until the whole body of a call is there. Default 2 minutes; API servers answer, or give up, within one. */
+  readonly callTimeout?: Duration.DurationInput | undefined
+  /** The largest body of a call, in bytes. Default 256 MiB; lists come in pages far smaller than that. */
+  readonly maximumCallBytes?: number | undefined
   /** Between two pieces of a watch. Default 5 minutes; bookmarks come about once a minute. */
   readonly watchIdle?: Duration.DurationInput | undefined
   /** Between two pieces of a log. Default none: a program may be silent for hours. */
@@ -32,7 +36,7 @@ export interface Options {
 export type Kind = "call" | "watch" | "bytes"
 
 /** Where it failed. */
-export type Phase = "connect" | "tls" | "credentials" | "stream" | "silence"
+export type Phase = "connect" | "tls" | "credentials" | "stream" | "silence" | "size"
 
 /** No answer, or an answer that broke off. `detail` is fit to be shown. */
 export class HttpFailure extends Data.TaggedError("HttpFailure")<{
@@ -50,7 +54,7 @@ export interface Answer {
   readonly status: number
   /** Lower-case names; repeated lines are joined with a comma. */
   readonly headers: Headers.Headers
-  /** The whole body. */
+  /** The whole body; fails when it is too large or too slow. */
   readonly text: Effect.Effect<string, HttpFailure>
   /** What has come of the body since the last time; fails with none only when the body is complete. */
   readonly take: Effect.Effect<ReadonlyArray<Uint8Array>, Option.Option<HttpFailure>>
@@ -197,6 +201,8 @@ export const make = Effect.fn("KubeHttp.make")(function* (
     watch: millis(options.watchIdle, 300_000),
     bytes: millis(options.bytesIdle, 0)
   }
+  const callTimeout = millis(options.callTimeout, 120_000)
+  const maximumCallBytes = options.maximumCallBytes ?? 256 * 1024 * 1024
   const agentName = `dispatch-kubeflow/${version()}`
   const userAgent = options.userAgent === undefined ? agentName : `${options.userAgent} ${agentName}`
   const https = config.server.toLowerCase().startsWith("https:")
@@ -268,13 +274,28 @@ export const make = Effect.fn("KubeHttp.make")(function* (
     )
     const text = Effect.gen(function* () {
       const all: Array<Uint8Array> = []
+      let size = 0
       for (;;) {
         const taken = yield* Effect.either(take)
-        if (Either.isRight(taken)) all.push(...taken.right)
-        else if (Option.isSome(taken.left)) return yield* taken.left.value
-        else return decoder.decode(Buffer.concat(all))
+        if (Either.isLeft(taken)) {
+          if (Option.isSome(taken.left)) return yield* taken.left.value
+          return decoder.decode(Buffer.concat(all))
+        }
+        for (const piece of taken.right) {
+          all.push(piece)
+          size += piece.length
+        }
+        if (size > maximumCallBytes) {
+          return yield* new HttpFailure({ phase: "size", detail: `an answer of more than ${maximumCallBytes} bytes` })
+        }
       }
-    })
+    }).pipe(
+      Effect.timeoutFail({
+        duration: callTimeout,
+        onTimeout: () =>
+          new HttpFailure({ phase: "silence", detail: `the answer has no end within ${callTimeout / 1000} s` })
+      })
+    )
     return {
       status: response.status,
       headers: response.headers,

@@ -23,16 +23,18 @@ const toHttp = (request: KubeRequest.KubeRequest, accept: string): HttpClientReq
     : HttpClientRequest.setBody(prepared, HttpBody.text(JSON.stringify(request.body), KubeRequest.contentType(request)))
 }
 
-const unavailable = (request: KubeRequest.KubeRequest, failure: HttpFailure): KubeError.KubeUnavailable =>
-  new KubeError.KubeUnavailable({
-    request: KubeRequest.withoutBody(request),
-    phase: failure.phase,
-    detail: failure.detail,
-    cause: failure.cause
-  })
-
 const malformed = (request: KubeRequest.KubeRequest, detail: string): KubeError.KubeMalformed =>
   new KubeError.KubeMalformed({ request: KubeRequest.withoutBody(request), detail })
+
+const unanswered = (request: KubeRequest.KubeRequest, failure: HttpFailure): KubeError.KubeError =>
+  failure.phase === "size"
+    ? malformed(request, failure.detail)
+    : new KubeError.KubeUnavailable({
+        request: KubeRequest.withoutBody(request),
+        phase: failure.phase,
+        detail: failure.detail,
+        cause: failure.cause
+      })
 
 const mediaType = (answer: Answer): string => answer.headers["content-type"]?.split(";")[0]?.trim() ?? ""
 
@@ -68,6 +70,8 @@ const statusOf = (body: string): KubeError.Status | undefined => {
   }
 }
 
+const everywhere: ReadonlySet<string> = new Set(["/version", "/api", "/apis"])
+
 /** The error for an answer that is not a success. */
 const refusal = (request: KubeRequest.KubeRequest, answer: Answer): Effect.Effect<never, KubeError.KubeError> =>
   Effect.gen(function* () {
@@ -76,17 +80,21 @@ const refusal = (request: KubeRequest.KubeRequest, answer: Answer): Effect.Effec
       const host = location !== undefined && URL.canParse(location) ? ` to ${new URL(location).host}` : ""
       return yield* malformed(request, `HTTP ${answer.status}, a redirection${host}`)
     }
-    const body = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
+    if (answer.status === 404 && everywhere.has(KubeRequest.path(request))) {
+      return yield* malformed(request, `404 for ${KubeRequest.path(request)}, which every API server has`)
+    }
+    const body = yield* Effect.mapError(answer.text, (failure) => unanswered(request, failure))
     const now = yield* Clock.currentTimeMillis
     const retryAfter = parseRetryAfter(answer.headers["retry-after"], now)
     const status = statusOf(body)
     if (status !== undefined) return yield* KubeError.fromStatus(request, answer.status, status, retryAfter)
     const words = Redaction.firstWords(body, 200)
     // A 403 without a Status comes from something in front of the API server: its words must not look like admission's
+    const wordless = words === "" || (answer.status === 403 && KubeRequest.isWrite(request))
     return yield* KubeError.fromStatus(
       request,
       answer.status,
-      words === "" || answer.status === 403 ? undefined : { kind: "Status", code: answer.status, message: words },
+      wordless ? undefined : { kind: "Status", code: answer.status, message: words },
       retryAfter
     )
   })
@@ -124,7 +132,7 @@ type Take<A> = Effect.Effect<A, Option.Option<KubeError.KubeError>>
 const takeOf = (request: KubeRequest.KubeRequest, answer: Answer): Take<ReadonlyArray<Uint8Array>> =>
   Effect.mapError(
     answer.take,
-    Option.map((failure) => unavailable(request, failure))
+    Option.map((failure) => unanswered(request, failure))
   )
 
 /** Decodes the body of a watch: whatever has come together is one chunk of frames. */
@@ -198,7 +206,7 @@ export const make = (http: KubeHttp): KubeTransport => {
         })
       }
       const prepared = toHttp(request, accept)
-      const broken = (failure: HttpFailure): KubeError.KubeError => unavailable(request, failure)
+      const broken = (failure: HttpFailure): KubeError.KubeError => unanswered(request, failure)
       const send = Effect.mapError(http.send(kind, prepared), broken)
       const first = yield* send
       if (isSuccess(first)) return first
@@ -214,7 +222,7 @@ export const make = (http: KubeHttp): KubeTransport => {
       Effect.scoped(
         Effect.gen(function* () {
           const answer = yield* open("call", request, "application/json")
-          const text = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
+          const text = yield* Effect.mapError(answer.text, (failure) => unanswered(request, failure))
           const body = yield* Effect.try({
             try: (): unknown => JSON.parse(text),
             catch: () =>
@@ -241,7 +249,7 @@ export const make = (http: KubeHttp): KubeTransport => {
         Effect.gen(function* () {
           const answer = yield* open("watch", request, "application/json")
           if (!/json/.test(mediaType(answer))) {
-            const text = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
+            const text = yield* Effect.mapError(answer.text, (failure) => unanswered(request, failure))
             return yield* malformed(request, describeBody(answer, text))
           }
           return frames(request, answer)
@@ -255,7 +263,7 @@ export const make = (http: KubeHttp): KubeTransport => {
             return yield* new KubeError.KubeNotFound({ request: KubeRequest.withoutBody(request), subject: "log" })
           }
           if (mediaType(answer) === "text/html") {
-            const text = yield* Effect.mapError(answer.text, (failure) => unavailable(request, failure))
+            const text = yield* Effect.mapError(answer.text, (failure) => unanswered(request, failure))
             return yield* malformed(request, describeBody(answer, text))
           }
           return Stream.repeatEffectChunkOption(Effect.map(takeOf(request, answer), Chunk.unsafeFromArray))

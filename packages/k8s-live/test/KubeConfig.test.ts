@@ -258,6 +258,14 @@ describe("a configuration that cannot be used is refused, naming file, context a
   it.scoped("a token and a user name", () =>
     refused(servers.kubeconfig(server, { token: "hush", username: "u" }), 'users["u"].user.username')
   )
+  it.scoped("a token that no HTTP header can hold", () =>
+    Effect.forEach(["hush\nhush", "hüsh", "hush\u0000"], (token) =>
+      refused(servers.kubeconfig(server, { token }), 'users["u"].user.token', "line break")
+    )
+  )
+  it.scoped("an impersonated group that no HTTP header can hold", () =>
+    refused(servers.kubeconfig(server, { as: "u", "as-groups": ["a\nb"] }), 'users["u"].user.as', "line break")
+  )
   it.scoped("a socks proxy", () =>
     refused(servers.kubeconfig(server, {}, { "proxy-url": "socks5://u:hush@p:1080" }), "proxy-url", "socks5")
   )
@@ -500,6 +508,24 @@ describe("credential plugins", () => {
       )
       assert.isTrue(all.every((value) => value === "Bearer t1"))
       assert.strictEqual(runs(), 1)
+    })
+  )
+
+  it.scoped("a token of two lines is refused, and not shown", () =>
+    Effect.gen(function* () {
+      const { config } = yield* plugin(answer({ token: "hush\nhush" }))
+      const error = yield* Effect.flip(config.credentials)
+      assert.include(error.message, 'users["u"].user.exec')
+      assert.notInclude(error.message, "hush")
+    })
+  )
+
+  it.scoped("one that prints its environment when it fails gives no value away", () =>
+    Effect.gen(function* () {
+      const { config } = yield* plugin(`echo "login failed" >&2; AWS_SESSION=hush env >&2; exit 1`)
+      const error = yield* Effect.flip(config.credentials)
+      assert.include(error.message, "login failed")
+      assert.notInclude(error.message, "hush")
     })
   )
 

@@ -125,6 +125,48 @@ describe("call", () => {
     })
   )
 
+  it.scopedLive("a server without /version is no API server, whatever it says", () =>
+    Effect.gen(function* () {
+      const server = yield* servers.http((_, response) => servers.json(response, 404, { error: "no route" }))
+      const transport = yield* servers.transport(servers.kubeconfig(server.url))
+      const error = yield* Effect.flip(transport.call(KubeRequest.nonResource("/version")))
+      assert.strictEqual(error._tag, "KubeMalformed")
+      assert.include(error.message, "404 for /version")
+    })
+  )
+
+  it.scopedLive("an answer without end is malformed at its limit, and its connection is closed", () =>
+    Effect.gen(function* () {
+      const server = yield* servers.http((_, response) => {
+        response.writeHead(200, { "content-type": "application/json" })
+        const more = (): void => {
+          while (!response.destroyed && response.write(" ".repeat(10_000)));
+          response.once("drain", more)
+        }
+        more()
+      })
+      const transport = yield* servers.transport(servers.kubeconfig(server.url), { maximumCallBytes: 1_000_000 })
+      const error = yield* Effect.flip(transport.call(servers.getPod))
+      assert.strictEqual(error._tag, "KubeMalformed")
+      assert.include(error.message, "more than 1000000 bytes")
+      yield* servers.until(() => server.sockets.size === 0, 1000)
+    })
+  )
+
+  it.scopedLive("an answer that trickles is Unavailable, phase silence, when its time is over", () =>
+    Effect.gen(function* () {
+      const server = yield* servers.http((_, response) => {
+        response.writeHead(200, { "content-type": "application/json" })
+        const timer = setInterval(() => response.write(" "), 20)
+        response.on("close", () => clearInterval(timer))
+      })
+      const transport = yield* servers.transport(servers.kubeconfig(server.url), { callTimeout: "300 millis" })
+      const error = yield* Effect.flip(transport.call(servers.getPod))
+      assert.strictEqual(error._tag === "KubeUnavailable" ? error.phase : error._tag, "silence")
+      assert.include(error.message, "no end within 0.3 s")
+    })
+  )
+
   it.scopedLive("broken JSON is malformed and its words are not shown", () =>
     Effect.gen(function* () {
       const server = yield* servers.http((_, response) => {

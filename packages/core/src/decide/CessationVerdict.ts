@@ -333,6 +333,13 @@ const unseenStarts = (
   })
 }
 
+const strays = (all: Execution.Executions<Pod>): ReadonlyArray<string> => {
+  const unended = all.strays.filter((pod) => Evidence.isUnended(pod.evidence))
+  return unended.length === 0
+    ? []
+    : [`Pods of another TrainJob of this name have not ended: ${unended.map((pod) => pod.name).join(", ")}.`]
+}
+
 /** Decides. Total; never a yes for want of knowledge. */
 export const decide = (facts: Facts): Verdict => {
   const { evidence, uid } = facts
@@ -350,7 +357,7 @@ export const decide = (facts: Facts): Verdict => {
       nodes: [],
       pods: [],
       reasons: ["No pod of it was ever seen: whether and where it ran is not known."],
-      cautions: []
+      cautions: strays(all)
     }
   }
 
@@ -447,10 +454,7 @@ export const decide = (facts: Facts): Verdict => {
   if (earlier.length > 0) {
     cautions.push(`Pods of other executions have not ended: ${earlier.map((pod) => pod.name).join(", ")}.`)
   }
-  const strays = all.strays.filter((pod) => Evidence.isUnended(pod.evidence))
-  if (strays.length > 0) {
-    cautions.push(`Pods of another TrainJob of this name have not ended: ${strays.map((pod) => pod.name).join(", ")}.`)
-  }
+  cautions.push(...strays(all))
 
   return {
     ceased: nodes.length > 0 && unknown.length === 0 && nodes.every(({ ceased }) => ceased),

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Context, Effect, Either, Layer, Option, Schema, Stream } from "effect"
+import { Context, Effect, Either, Layer, Option, type ParseResult, Schema, Stream } from "effect"
 import { KubeExpired, type KubeError, KubeMalformed } from "./KubeError.js"
 import * as KubeRequest from "./KubeRequest.js"
 import type { KubeReply, KubeTransport, WatchFrame } from "./KubeTransport.js"
@@ -277,7 +277,7 @@ const decodeFrame = <A extends Resource.KubeObject>(
     return {
       _tag: "Undecodable",
       deleted: frame.type === "DELETED",
-      object: undecodable(frame.object, decoded.left.message)
+      object: undecodable(frame.object, Resource.describeIssues(decoded.left))
     }
   }
   const object = decoded.right
@@ -294,18 +294,18 @@ export const make = (transport: KubeTransport): Service => {
 
   const decodeReply = <B>(
     request: KubeRequest.KubeRequest,
-    decode: (value: unknown) => Either.Either<B, { readonly message: string }>
+    decode: (value: unknown) => Either.Either<B, ParseResult.ParseError>
   ): Effect.Effect<{ readonly object: B; readonly reply: KubeReply }, KubeError> =>
     Effect.flatMap(transport.call(request), (reply) =>
       Either.match(decode(reply.body), {
-        onLeft: (error) => Effect.fail(malformed(request, error.message)),
+        onLeft: (error) => Effect.fail(malformed(request, Resource.describeIssues(error))),
         onRight: (object) => Effect.succeed({ object, reply })
       })
     )
 
   const call = <B>(
     request: KubeRequest.KubeRequest,
-    decode: (value: unknown) => Either.Either<B, { readonly message: string }>
+    decode: (value: unknown) => Either.Either<B, ParseResult.ParseError>
   ): Effect.Effect<B, KubeError> => Effect.map(decodeReply(request, decode), ({ object }) => object)
 
   const listOnce = <A extends Resource.KubeObject>(
@@ -325,7 +325,7 @@ export const make = (transport: KubeTransport): Service => {
         for (const item of page.items ?? []) {
           const decoded = resource.decode(item)
           if (Either.isRight(decoded)) items.push(decoded.right)
-          else skipped.push(undecodable(item, decoded.left.message))
+          else skipped.push(undecodable(item, Resource.describeIssues(decoded.left)))
         }
         token = page.metadata.continue
         if (token === undefined || token === "") {

@@ -107,16 +107,29 @@ export class KubeNotFound extends Data.TaggedError("KubeNotFound")<Context & { r
   }
 }
 
-/** 403 of the authorizer: the caller lacks a permission. */
+// https://kubernetes.io/docs/reference/access-authn-authz/authorization/: every authorizer's refusal is told so
+const byAuthorizer = (text: string): boolean => /User "[^"]*" cannot /.test(text)
+
+const readVerbs: ReadonlySet<string> = new Set(["get", "list", "watch"])
+
+/** 403 of the authorizer, or of a proxy on the way: the caller lacks a permission. */
 export class KubeForbidden extends Data.TaggedError("KubeForbidden")<Context> {
+  /** What was refused, as RBAC names it: `pods/log`. */
+  get resource(): string {
+    const { plural, subresource } = this.request
+    return subresource === undefined ? plural : `${plural}/${subresource}`
+  }
+
+  /** What makes it go away, without a full stop. */
+  get remedy(): string {
+    const grant = `grant verb "${this.request.verb}" on "${this.resource}" in API group "${this.request.group}"`
+    return byAuthorizer(this.status?.message ?? "")
+      ? grant
+      : `if a proxy or gateway refused it, ask those who run it; else ${grant}`
+  }
+
   override get message(): string {
-    return sentence(
-      this,
-      "forbidden",
-      `Grant verb "${this.request.verb}" on "${this.request.plural}${
-        this.request.subresource === undefined ? "" : `/${this.request.subresource}`
-      }" in API group "${this.request.group}".`
-    )
+    return sentence(this, "forbidden", `${this.remedy.charAt(0).toUpperCase()}${this.remedy.slice(1)}.`)
   }
 }
 
@@ -192,7 +205,7 @@ export class KubeUnavailable extends Data.TaggedError("KubeUnavailable")<
           "Check certificate-authority-data and tls-server-name in the kubeconfig."
         )
       case "credentials":
-        return sentence(this, `the credentials cannot be had${detail}`, "Run the kubeconfig's exec command by hand.")
+        return sentence(this, `the credentials cannot be had${detail}`, "Nothing was sent.")
       case "stream":
         return sentence(this, `the connection broke${detail}`, "It is safe to try again.")
       case "silence":
@@ -298,15 +311,13 @@ export const fromStatus = (
     case 403: {
       const webhook = /admission webhook "([^"]+)" denied the request/.exec(text)
       if (webhook?.[1] !== undefined) return new KubeDenied({ ...context, by: `admission webhook "${webhook[1]}"` })
-      return /User "[^"]*" cannot /.test(text) || text === ""
+      // Admission has no part in reads
+      return byAuthorizer(text) || text === "" || readVerbs.has(request.verb)
         ? new KubeForbidden(context)
         : new KubeDenied({ ...context, by: "admission" })
     }
     case 404:
-      // Every API server has the paths that are asked for without a resource
-      return request.nonResourcePath === undefined
-        ? notFound(context, status)
-        : new KubeMalformed({ ...context, detail: "404 for a path that every API server has" })
+      return notFound(context, status)
     case 409:
       return new KubeConflict({ ...context, reason: status?.reason === "AlreadyExists" ? "AlreadyExists" : "Conflict" })
     case 410: {

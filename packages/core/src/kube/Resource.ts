@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Either, type ParseResult, Schema } from "effect"
+import { Either, ParseResult, Schema } from "effect"
 import * as Guard from "./Guard.js"
 
 /** Where objects of a kind live. */
@@ -62,6 +62,21 @@ export const make = <A extends KubeObject, const S extends Scope>(options: {
     // A decoder copies the object, at many times the cost of looking at it; it is asked only for what is wrong
     decode: guard === undefined ? decode : (value) => (guard(value) ? Either.right(value as A) : decode(value))
   }
+}
+
+const issuesShown = 3
+
+/**
+ * What does not decode, the first places of it: `status.phase: Expected string`. The values that were found instead are not
+ * shown, they may be secrets.
+ */
+export const describeIssues = (error: ParseResult.ParseError): string => {
+  const issues = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) => {
+    const what = message.replace(/, actual [\s\S]*$/, "")
+    return path.length === 0 ? what : `${path.map(String).join(".")}: ${what}`
+  })
+  const more = issues.length - issuesShown
+  return `${issues.slice(0, issuesShown).join("; ")}${more > 0 ? `; and ${more} more` : ""}`
 }
 
 /** `v1` or `group/version`, as in an object's `apiVersion`. */

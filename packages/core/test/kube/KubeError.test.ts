@@ -4,6 +4,7 @@ import { describe, expect, it } from "@effect/vitest"
 
 const pods = { group: "", version: "v1", plural: "pods" }
 const get = KubeRequest.make("get", pods, { namespace: "a", name: "p" })
+const create = KubeRequest.make("create", pods, { namespace: "a" })
 const log = KubeRequest.make("get", pods, { namespace: "a", name: "p", subresource: "log" })
 const status = (message: string, rest: Partial<KubeError.Status> = {}): KubeError.Status => ({
   kind: "Status",
@@ -71,17 +72,24 @@ describe("KubeError.fromStatus", () => {
     ],
     [
       "a webhook's refusal is not missing permission",
-      get,
+      create,
       403,
       status('admission webhook "validator.example.com" denied the request: no'),
       { _tag: "KubeDenied", by: 'admission webhook "validator.example.com"' }
     ],
     [
       "a full quota is not missing permission",
-      get,
+      create,
       403,
       status('pods "p" is forbidden: exceeded quota: q, requested: pods=1'),
       { _tag: "KubeDenied", by: "admission" }
+    ],
+    [
+      "a read is not admitted: whoever refuses it, it is a permission",
+      get,
+      403,
+      status("Access denied by gateway"),
+      { _tag: "KubeForbidden" }
     ],
     [
       "exists",
@@ -138,10 +146,12 @@ describe("KubeError.fromStatus", () => {
     expect(KubeError.fromStatus(request, code, body)).toMatchObject(expected)
   })
 
-  it("a server without /version is no API server, whatever it says", () => {
-    expect(KubeError.fromStatus(KubeRequest.nonResource("/version"), 404, undefined)).toMatchObject({
-      _tag: "KubeMalformed"
-    })
+  it("a 403 in other words than the authorizer's says that a proxy may have refused, and which verb it was", () => {
+    const { message } = KubeError.fromStatus(get, 403, status("Access denied by gateway"))
+    expect(message).toContain("Access denied by gateway")
+    expect(message).toMatch(/proxy or gateway.*verb "get" on "pods"/)
+    const own = KubeError.fromStatus(get, 403, status('pods "p" is forbidden: User "u" cannot get resource "pods"'))
+    expect(own.message).not.toContain("proxy")
   })
 
   it("never repeats credentials that the server echoes", () => {

@@ -97,6 +97,8 @@ export interface Shown {
 }
 
 const kubernetesName = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/
+// The webhook of TrainJobs takes no longer ones, and longer ones are no label values to select by
+const longestJobName = 63
 
 const parseJob = (text: string): JobName => {
   const [first, second, ...rest] = text.split("/")
@@ -104,6 +106,9 @@ const parseJob = (text: string): JobName => {
   const name = second ?? first ?? ""
   if (rest.length > 0 || !kubernetesName.test(name) || (namespace !== undefined && !kubernetesName.test(namespace))) {
     throw new InvalidArgumentError("Give a TrainJob as NAME or NAMESPACE/NAME.")
+  }
+  if (name.length > longestJobName) {
+    throw new InvalidArgumentError(`A TrainJob's name has at most ${longestJobName} characters.`)
   }
   return { namespace, name, uid: undefined }
 }
@@ -141,12 +146,17 @@ const parseCount = (text: string): number => {
   return value
 }
 
+/** A hundred years, in milliseconds. */
+const longestAgo = 36_500 * 86_400_000
+
 const units: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 const parseSince = (text: string): { readonly ago: number } | { readonly time: string } => {
   const duration = /^(\d+)([smhd])$/.exec(text)
   if (duration?.[1] !== undefined && duration[2] !== undefined) {
-    return { ago: Number(duration[1]) * (units[duration[2]] ?? 0) }
+    const ago = Number(duration[1]) * (units[duration[2]] ?? 0)
+    if (ago > longestAgo) throw new InvalidArgumentError("Give a duration of at most 36500d.")
+    return { ago }
   }
   if (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(text)) return { time: text }
   throw new InvalidArgumentError("Give a duration such as 90s, 15m, 4h, or a time such as 2026-01-02T03:04:05Z.")

@@ -7,11 +7,13 @@ import * as Adapter from "@dispatch-kubeflow/core/Adapter"
 import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import type { KubeError } from "@dispatch-kubeflow/core/kube/KubeError"
+import * as Output from "@dispatch-kubeflow/core/Output"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Context, Data, Effect, Layer } from "effect"
+import { Clock, Context, Data, Effect, Layer } from "effect"
 import { parseAllDocuments } from "yaml"
 import * as KubeApiLive from "../KubeApiLive.js"
 import * as KubeConfig from "../KubeConfig.js"
@@ -76,6 +78,8 @@ const configOf = (
     holdProbe
   })
 
+const troubleEvery = 60_000
+
 /** The adapter of an invocation, and the namespace it is for. */
 export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Common, choices: Choices = {}) {
   if (common.namespace !== undefined && choices.namespace !== undefined && common.namespace !== choices.namespace) {
@@ -98,7 +102,26 @@ export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Co
   const store = yield* Layer.build(evidenceStore(common.evidence))
   const { err, look } = yield* Terminal
   const note = (text: string): Effect.Effect<void> => err(look.paint("dim", `-- ${text}`))
-  const options = { watch: { onProblem: (problem: Watch.Problem) => note(Watch.describeProblem(problem)) } }
+  // An outage fails every watch and every attempt alike: once a minute is enough
+  const lately = new Map<string, number>()
+  const trouble = (error: KubeError, text: string): Effect.Effect<void> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const what = error._tag === "KubeUnavailable" ? `${error.phase} ${error.detail ?? ""}` : text
+      if (now - (lately.get(what) ?? -Infinity) < troubleEvery) return Effect.void
+      lately.set(what, now)
+      return note(text)
+    })
+  const options: Adapter.Options = {
+    watch: {
+      onProblem: (problem) =>
+        problem._tag === "Undecodable"
+          ? note(Watch.describeProblem(problem))
+          : trouble(problem.error, Watch.describeProblem(problem))
+    },
+    output: {
+      onInterrupted: (interruption) => trouble(interruption.error, Output.describeInterruption(interruption))
+    }
+  }
   const adapter = yield* Adapter.make(configOf(common, namespace, choices), options).pipe(
     Effect.provideService(KubeApi.KubeApi, api),
     Effect.provide(store)

@@ -22,6 +22,10 @@ describe("the command line", () => {
     expect(left("ceased", "a/b/c")).toMatchObject({ code: ExitCode.usage })
     expect(left("ceased", "Run_1").text).toContain("NAME or NAMESPACE/NAME")
     expect(left("ceased")).toMatchObject({ code: ExitCode.usage })
+    expect(left("ceased", "a".repeat(64))).toMatchObject({
+      code: ExitCode.usage,
+      text: expect.stringContaining("at most 63 characters")
+    })
   })
 
   it("reads durations and times", () => {
@@ -30,6 +34,7 @@ describe("the command line", () => {
       since: { time: "2026-01-02T03:04:05.5Z" }
     })
     expect(left("output", "a", "--since", "yesterday").text).toContain("90s, 15m, 4h")
+    expect(left("output", "a", "--since", "1000000d").text).toContain("at most 36500d")
     expect(left("output", "a", "--tail", "-1").code).toBe(ExitCode.usage)
   })
 

@@ -19,6 +19,9 @@ const isOver = (update: Update.Update): boolean =>
 /** How long `watch --once` waits for a job that went away between the list and the watch. */
 const onceLimit = "10 seconds"
 
+/** Of so many TrainJobs the last line is known, so that it is not told twice. */
+const linesKept = 1000
+
 /** Prints every update until the scope of the watch is over, or for ever. */
 export const run = (invocation: Extract<Invocation.Invocation, { readonly command: "watch" }>) =>
   Effect.gen(function* () {
@@ -34,8 +37,18 @@ export const run = (invocation: Extract<Invocation.Invocation, { readonly comman
         : invocation.run !== undefined
           ? Watch.run(namespace, invocation.run)
           : Watch.namespace(namespace)
+    // An update may differ in what only machines are told
+    const lines = new Map<string, string>()
     const tell = (update: Update.Update): Effect.Effect<void> =>
-      out(invocation.common.json ? json(update) : `${Render.update(update, look)}\n`)
+      Effect.suspend(() => {
+        if (invocation.common.json) return out(json(update))
+        const line = Render.update(update, look)
+        const repeated = lines.get(update.ref.name) === line
+        lines.delete(update.ref.name)
+        lines.set(update.ref.name, line)
+        for (const oldest of lines.keys()) if (lines.size > linesKept) lines.delete(oldest)
+        return repeated ? Effect.void : out(`${line}\n`)
+      })
     const told = Stream.tap(adapter.watch(scope), tell)
 
     if (invocation.once) {

@@ -1,0 +1,3 @@
+#!/usr/bin/env node
+// Exists before the first build, so that installing the workspace can link it
+await import("../dist/cli/main.js")
