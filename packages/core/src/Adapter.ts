@@ -9,6 +9,7 @@ import type { AdapterConfig } from "./AdapterConfig.js"
 import * as Capabilities from "./Capabilities.js"
 import * as Cessation from "./Cessation.js"
 import * as EvidenceStore from "./EvidenceStore.js"
+import * as Explain from "./Explain.js"
 import * as KubeApi from "./kube/KubeApi.js"
 import type { KubeError, KubeForbidden } from "./kube/KubeError.js"
 import type { KubeTransport } from "./kube/KubeTransport.js"
@@ -16,7 +17,8 @@ import * as Output from "./Output.js"
 import * as Watch from "./Watch.js"
 
 /** Everything a dispatcher asks of a backend. No method needs anything from the context; plain values in and out. */
-export interface Service extends Capabilities.Capabilities, Output.Service, Watch.Service, Cessation.Service {
+export interface Service
+  extends Capabilities.Capabilities, Output.Service, Watch.Service, Cessation.Service, Explain.Service {
   readonly config: AdapterConfig
 }
 
@@ -52,12 +54,13 @@ export const make = Effect.fn("Adapter.make")(function* (config: AdapterConfig, 
   const capabilities = yield* Effect.provideService(Capabilities.make(config), KubeApi.KubeApi, api)
   // A permission that was taken away lowers the answer the moment a program meets the refusal
   const watched = KubeApi.transform(onForbidden(capabilities.lower))(api)
-  const [output, watch, cessation] = yield* Effect.all([
+  const [output, watch, cessation, explain] = yield* Effect.all([
     Output.make(config, options.output),
     Watch.make(config, options.watch),
-    Cessation.make(config)
+    Cessation.make(config),
+    Explain.make(config)
   ]).pipe(Effect.provideService(KubeApi.KubeApi, watched))
-  const service: Service = { config, ...capabilities, ...output, ...watch, ...cessation }
+  const service: Service = { config, ...capabilities, ...output, ...watch, ...cessation, ...explain }
   return service
 })
 

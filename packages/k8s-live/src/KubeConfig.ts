@@ -844,6 +844,38 @@ export const load = Effect.fn("KubeConfig.load")(function* (
   }
 })
 
+/**
+ * A kubeconfig for the same API server with a bearer token in place of the user, e.g. one that the server issued for a
+ * service account (TokenRequest). It holds the token.
+ */
+export const withToken = (
+  { credentials, server, skipTlsVerify, tlsServerName }: Service,
+  token: string,
+  namespace?: string
+): Effect.Effect<object, KubeConfigError> =>
+  Effect.map(credentials, ({ tls }) => {
+    const { ca } = Redacted.value(tls)
+    const cluster = {
+      server,
+      ...(skipTlsVerify ? { "insecure-skip-tls-verify": true } : {}),
+      ...(tlsServerName === undefined ? {} : { "tls-server-name": tlsServerName }),
+      ...(ca === undefined ? {} : { "certificate-authority-data": Buffer.from(ca).toString("base64") })
+    }
+    return {
+      apiVersion: "v1",
+      kind: "Config",
+      "current-context": "token",
+      contexts: [
+        {
+          name: "token",
+          context: { cluster: "token", user: "token", ...(namespace === undefined ? {} : { namespace }) }
+        }
+      ],
+      clusters: [{ name: "token", cluster }],
+      users: [{ name: "token", user: { token } }]
+    }
+  })
+
 /** `load` as a layer. */
 export const layer = (
   options: Options = {}

@@ -19,7 +19,7 @@ import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
-import { Clock, Context, DateTime, Effect, Layer, Redacted, Schedule, Schema, type Scope } from "effect"
+import { Clock, Context, DateTime, Effect, Layer, Schedule, Schema, type Scope } from "effect"
 import { readFileSync } from "node:fs"
 import { stringify } from "yaml"
 import type * as Manifests from "./manifests.js"
@@ -279,8 +279,6 @@ export const real = (path: string) =>
         Effect.retry(Schedule.intersect(Schedule.spaced("250 millis"), Schedule.recurs(40))),
         Effect.orDie
       )
-      const { tls } = yield* config.credentials
-      const { ca } = Redacted.value(tls)
       const world: World = {
         kind: "real",
         api,
@@ -301,22 +299,7 @@ export const real = (path: string) =>
               })
             )
             const { status } = yield* Effect.orDie(Schema.decodeUnknown(Token)(reply.body))
-            return stringify({
-              apiVersion: "v1",
-              kind: "Config",
-              "current-context": "c",
-              contexts: [{ name: "c", context: { cluster: "c", user: "u", namespace } }],
-              clusters: [
-                {
-                  name: "c",
-                  cluster: {
-                    server: config.server,
-                    ...(ca === undefined ? {} : { "certificate-authority-data": Buffer.from(ca).toString("base64") })
-                  }
-                }
-              ],
-              users: [{ name: "u", user: { token: status.token } }]
-            })
+            return stringify(yield* Effect.orDie(KubeConfig.withToken(config, status.token, namespace)))
           })
       }
       return world

@@ -9,7 +9,7 @@ import * as ApiServer from "@dispatch-kubeflow/testkit/ApiServer"
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import { ContractWorld, type LogLine, prepareCluster, type World } from "@dispatch-kubeflow/testkit/Contract"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
-import { Context, Effect, Layer, Redacted, Schema, Scope } from "effect"
+import { Context, Effect, Layer, Schema, Scope } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -25,24 +25,7 @@ const Token = Schema.Struct({ status: Schema.Struct({ token: Schema.String }) })
 /** The KubeApi of the same API server for a bearer token. */
 const withToken = (config: KubeConfig.Service, token: string) =>
   Effect.gen(function* () {
-    const { tls } = yield* config.credentials
-    const { ca } = Redacted.value(tls)
-    const value = {
-      apiVersion: "v1",
-      kind: "Config",
-      "current-context": "c",
-      contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
-      clusters: [
-        {
-          name: "c",
-          cluster: {
-            server: config.server,
-            ...(ca === undefined ? {} : { "certificate-authority-data": Buffer.from(ca).toString("base64") })
-          }
-        }
-      ],
-      users: [{ name: "u", user: { token } }]
-    }
+    const value = yield* KubeConfig.withToken(config, token)
     const context = yield* Layer.build(KubeApiLive.layer({ source: KubeConfig.Source.Value({ value }) }))
     return Context.get(context, KubeApi.KubeApi)
   }).pipe(Effect.orDie)

@@ -125,6 +125,16 @@ const itemKey = (field: string, item: Json.Json): string | undefined => {
   return `k:${JSON.stringify(values)}`
 }
 
+/** How a path names an item of a list whose items have keys: `[name="node"]`. */
+export const itemPath = (field: string, item: Json.Json): string | undefined => {
+  const key = itemKey(field, item)
+  return key === undefined
+    ? undefined
+    : `[${Object.entries(Json.object(Json.fromUnknown(JSON.parse(key.slice(2)))))
+        .map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+        .join(",")}]`
+}
+
 /** The items of a list by their key; `undefined` when the list is one value. */
 const keyed = (field: string, items: ReadonlyArray<Json.Json>): ReadonlyMap<string, Json.Json> | undefined => {
   const result = new Map<string, Json.Json>()
@@ -456,8 +466,9 @@ const removePaths = (value: Json.Json, set: FieldSet.FieldSet, field: string): J
 export interface Conflict {
   readonly manager: string
   readonly path: string
-  /** Set for managers that own it by updates. */
-  readonly update?: { readonly apiVersion: string; readonly subresource: string }
+  readonly subresource: string
+  /** Set for managers that own it by updates: the version in which they wrote. */
+  readonly using?: string
 }
 
 /** What an apply gives. */
@@ -505,9 +516,8 @@ export const apply = (
       conflicts.push({
         manager: entry.manager,
         path,
-        ...(entry.operation === "Update"
-          ? { update: { apiVersion: entry.apiVersion, subresource: entry.subresource } }
-          : {})
+        subresource: entry.subresource,
+        ...(entry.operation === "Update" ? { using: entry.apiVersion } : {})
       })
     }
   }

@@ -28,9 +28,7 @@ interface Live {
 const atOnce = <A, E>(world: World, ask: Effect.Effect<A, E>): Effect.Effect<A | undefined> =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkDaemon(ask)
-    // Most answers need a few turns of the scheduler; one that waits for time never comes
-    for (let round = 0; round < 200 && fiber.unsafePoll() === null; round += 1) yield* Effect.yieldNow()
-    if (fiber.unsafePoll() === null) yield* world.machines.settle
+    yield* world.time.rest
     const exit = fiber.unsafePoll()
     if (exit === null) yield* Fiber.interruptFork(fiber)
     return exit !== null && Exit.isSuccess(exit) ? exit.value : undefined
@@ -290,10 +288,9 @@ export const check = (world: World, seen: Memory, step: string): Effect.Effect<L
         ...(concernsNobody.has(step) ? [] : [["reader", world.reader] as const])
       ]
       for (const [who, adapter] of asked) {
-        const verdict = yield* Effect.either(adapter.ceased(ref))
+        const verdict = yield* atOnce(world, adapter.ceased(ref))
         // What runs may end while it is asked, so the truth is asked last
-        if (Either.isRight(verdict))
-          lies.push(...(yield* honest(world, who, ref, verdict.right, yield* processes(world))))
+        if (verdict !== undefined) lies.push(...(yield* honest(world, who, ref, verdict, yield* processes(world))))
       }
       if (!concernsOutput.has(step)) continue
       const output = yield* atOnce(world, Stream.runCollect(world.reader.output(ref)))

@@ -18,7 +18,7 @@ import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import * as Objects from "@dispatch-kubeflow/testkit/stages/Objects"
 import { type Options, TestCluster } from "@dispatch-kubeflow/testkit/TestCluster"
 import { KeyValueStore } from "@effect/platform"
-import { Clock, Effect, Exit, Option, Scope, Stream, TestClock } from "effect"
+import { Clock, Effect, Exit, Option, Scope, Stream } from "effect"
 import type * as Backend from "../../src/Backend.js"
 import * as Kubeflow from "../../src/backends/Kubeflow.js"
 import type { decide } from "../../src/decide.js"
@@ -27,6 +27,7 @@ import * as Journal from "../../src/Journal.js"
 import type { Policy } from "../../src/Policy.js"
 import type { Command, Death, Permission, Script } from "./Command.js"
 import { permissions } from "./Command.js"
+import { never, type Service, VirtualTime } from "./VirtualTime.js"
 
 export const namespace = "default"
 const user = "dispatcher"
@@ -92,7 +93,9 @@ export interface World {
   /** Since when the dispatcher can watch without hindrance. */
   readonly watchingSince: () => number | undefined
   readonly perform: (command: Command) => Effect.Effect<void>
+  /** Waits until nothing more happens at this instant, and buries a dispatcher that died. */
   readonly settle: Effect.Effect<void>
+  readonly time: Service
   readonly heal: Effect.Effect<void>
 }
 
@@ -200,6 +203,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
   Effect.gen(function* () {
     const cluster = yield* Cluster.Cluster
     const machines = yield* TestCluster
+    const time = yield* VirtualTime
     const outer = yield* Effect.scope
     const granted = new Set<Permission>(permissions)
     const pods = new Map<string, Known>()
@@ -240,14 +244,14 @@ export const make = (script: Script, pieces: Pieces = {}) =>
     yield* cluster.seed(roles(granted))
     yield* machines.create(runtime)
     for (let node = 1; node <= nodes; node += 1) yield* machines.createNode(`n${node}`)
-    yield* machines.settle
+    yield* time.rest
 
     // ---- the dispatcher's connections to the world
     const die = (dead: { value: boolean }): Effect.Effect<never> =>
       Effect.suspend(() => {
         dead.value = true
         death = undefined
-        return Effect.never
+        return never
       })
     const wired =
       (dead: { value: boolean }) =>
@@ -257,7 +261,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
         return {
           call: (request) =>
             Effect.suspend(() => {
-              if (dead.value) return Effect.never
+              if (dead.value) return never
               if (partitioned) return Effect.fail(down(request))
               if (KubeRequest.isWrite(request) && request.query["dryRun"] === undefined) {
                 switch (death) {
@@ -285,7 +289,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       }
     const disk = (dead: { value: boolean }): KeyValueStore.KeyValueStore =>
       KeyValueStore.makeStringOnly({
-        get: (key) => (dead.value ? Effect.never : Effect.sync(() => Option.fromNullable(files.get(key)))),
+        get: (key) => (dead.value ? never : Effect.sync(() => Option.fromNullable(files.get(key)))),
         set: (key, value) =>
           Effect.suspend(() => {
             // Not for ever: some writes cannot be interrupted. It leaves no trace, and the cluster is out of reach
@@ -295,7 +299,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
             files.set(key, value)
             return journal && death === "after journal" ? die(dead) : Effect.void
           }),
-        remove: (key) => (dead.value ? Effect.never : Effect.sync(() => void files.delete(key))),
+        remove: (key) => (dead.value ? never : Effect.sync(() => void files.delete(key))),
         clear: Effect.sync(() => files.clear()),
         size: Effect.sync(() => files.size)
       })
@@ -380,10 +384,10 @@ export const make = (script: Script, pieces: Pieces = {}) =>
     })
 
     const settle = Effect.gen(function* () {
-      yield* machines.settle
+      yield* time.rest
       if (life?.dead.value === true) {
         yield* bury
-        yield* machines.settle
+        yield* time.rest
       }
     })
 
@@ -422,7 +426,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
               life.scope
             )
           case "Advance":
-            return yield* TestClock.adjust(command.seconds * 1000)
+            return yield* time.advance(command.seconds * 1000)
           case "Exit": {
             const process = pick(yield* machines.processes, command.process)
             if (process === undefined) return
@@ -580,6 +584,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       watchingSince: () => watchingSince,
       perform,
       settle,
+      time,
       heal
     }
     return world

@@ -208,7 +208,10 @@ const nodeTrouble = (evidence: Evidence.Evidence, pod: Pod): NodeTrouble | undef
   const until = (pod.evidence.goneAt ?? Number.POSITIVE_INFINITY) + clocksApart
   const troubles = (evidence.nodes[name] ?? []).flatMap((sighting): ReadonlyArray<NodeTrouble> => {
     if (sighting.at < boundSince(pod)) return []
+    // A Node that was removed or replaced long after the pod was gone says nothing about it
+    const late = sighting.at > until
     if (sighting.uid === undefined) {
+      if (late) return []
       return [
         {
           time: sighting.at,
@@ -219,6 +222,7 @@ const nodeTrouble = (evidence: Evidence.Evidence, pod: Pod): NodeTrouble | undef
     }
     const recorded = pod.evidence.node?.uid
     if (recorded !== undefined && sighting.uid !== recorded) {
+      if (late) return []
       return [
         {
           time: sighting.at,
@@ -655,6 +659,30 @@ const byTime = (a: Incident, b: Incident): number =>
   a.time - b.time ||
   (a.pod.uid < b.pod.uid ? -1 : 1)
 
+/** How one pod ended, or began to end; `unseen`: it ended and nobody saw how. */
+export type PodOutcome =
+  | {
+      readonly _tag: "Explained"
+      readonly cause: Cause
+      readonly evidence: ReadonlyArray<Fact>
+      /** Epoch milliseconds. */
+      readonly at: number
+    }
+  | { readonly _tag: "Unseen"; readonly missing: string; readonly evidence: ReadonlyArray<Fact> }
+
+/** What ended a pod, from its own evidence and its Node's alone; undefined while it goes on and when it ended well. */
+export const podOutcome = (evidence: Evidence.Evidence, pod: Evidence.PodRecord): PodOutcome | undefined => {
+  const end = endOf(evidence, pod)
+  switch (end._tag) {
+    case "None":
+      return undefined
+    case "Incident":
+      return { _tag: "Explained", cause: end.incident.cause, evidence: end.incident.evidence, at: end.incident.time }
+    case "Unseen":
+      return end
+  }
+}
+
 interface Subject {
   readonly trainJob: Evidence.TrainJobEvidence
   readonly execution: Execution.Execution<Pod> | undefined
@@ -941,6 +969,38 @@ const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => 
   }
   const blocked = started.find((pod) => obstacle(pod) !== undefined)
   return located(started.some(isStarted) ? "Running" : "Pending", blocked === undefined ? undefined : obstacle(blocked))
+}
+
+/**
+ * Why one start of an execution ended that is not the one `classify` is about; undefined when every pod of it ended well.
+ * The TrainJob's own result is not about it, so only its pods, their Jobs and Kueue's record explain it.
+ */
+export const explainEnd = (
+  evidence: Evidence.Evidence,
+  all: Execution.Executions<Pod>,
+  execution: Execution.Execution<Pod>,
+  incarnation: Execution.Incarnation<Pod>,
+  uid?: string
+): { readonly cause: Cause; readonly evidence: ReadonlyArray<Fact> } | undefined => {
+  const known = Evidence.trainJob(evidence, uid)
+  if (known === undefined || incarnation.pods.every((pod) => pod.phase === "Succeeded")) return undefined
+  const { terminal: _, ...trainJob } = known
+  const subject: Subject = {
+    trainJob: { ...trainJob, trainJob: { ...known.trainJob, spec: { ...known.trainJob.spec, suspend: false } } },
+    all,
+    execution,
+    incarnation
+  }
+  const own = known.trainJob.metadata.uid
+  const stopped = interruptions(evidence, own, incarnation.pods).length > 0
+  if (unheld(subject).length === 0 && !stopped && stopEvents(evidence, own, incarnation.pods) === undefined) {
+    const hold = known.suspensions.find(({ status }) => status === "True")
+    return {
+      cause: { _tag: "Held", by: "suspend", detail: "spec.suspend was true" },
+      evidence: hold === undefined ? [] : [conditionFact(`TrainJob/${evidence.name}`, hold, known.presence)]
+    }
+  }
+  return causeOfEnd(evidence, subject)
 }
 
 /** Classifies one TrainJob of the name: the one with that uid, else the present one, else the last one. Total. */

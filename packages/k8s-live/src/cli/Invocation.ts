@@ -80,6 +80,7 @@ export type Invocation = { readonly common: Common } & (
       readonly once: boolean
       readonly untilOver: boolean
     }
+  | { readonly command: "explain"; readonly job: JobName }
   | { readonly command: "ceased"; readonly job: JobName }
 )
 
@@ -414,6 +415,13 @@ export const parse = (args: ReadonlyArray<string>, version: string): Either.Eith
         }
       }
     )
+
+  add("explain", "the story of a TrainJob: executions, pods, timeline, cause, and what is not known")
+    .argument("<trainjob>", "NAME or NAMESPACE/NAME", parseJob)
+    .option("--uid <uid>", "only the TrainJob with this uid")
+    .action((job: JobName, options: RawCommon & { readonly uid?: string }) => {
+      invocation = { command: "explain", common: common(options, fail), job: { ...job, uid: options.uid } }
+    })
 
   add("ceased", "whether every Node of a TrainJob's last execution is surely gone; each Node's state")
     .argument("<trainjob>", "NAME or NAMESPACE/NAME", parseJob)

@@ -181,7 +181,8 @@ export const rules = (answers: ReadonlyArray<RecoveryRules.Answer>, look: Look):
         look.width
       )
 
-const stateTone: Readonly<Record<Classification.State, Tone>> = {
+/** What a state means to a person. */
+export const stateTone: Readonly<Record<Classification.State, Tone>> = {
   Pending: "warn",
   Held: "warn",
   Running: "good",
@@ -224,9 +225,10 @@ export const cause = (it: Classification.Cause): string => {
   }
 }
 
-const factText = (fact: Classification.Fact): string =>
-  `${fact.object} ${fact.field} = ${fact.value}${fact.time === undefined ? "" : ` at ${fact.time}`}${
-    fact.presence === "present" ? "" : ` (deletion ${fact.presence})`
+/** A fact in a line. */
+export const fact = (it: Classification.Fact): string =>
+  `${it.object} ${it.field} = ${it.value}${it.time === undefined ? "" : ` at ${it.time}`}${
+    it.presence === "present" ? "" : ` (deletion ${it.presence})`
   }`
 
 /** One update: a line that says what, and under it what that rests on. */
@@ -241,7 +243,7 @@ export const update = (it: Update.Update, look: Look): string => {
     it.cause === undefined ? "" : `  ${cause(it.cause)}`
   }${look.paint("dim", execution)}`
   const indent = "    "
-  const under = [...it.evidence.map(factText), ...it.notes.map((note) => `note: ${note}`)].flatMap((line) =>
+  const under = [...it.evidence.map(fact), ...it.notes.map((note) => `note: ${note}`)].flatMap((line) =>
     wrap(line, Math.max(30, look.width - indent.length)).map((part) => look.paint("dim", `${indent}${part}`))
   )
   return [head, ...under].join("\n")

@@ -5,6 +5,7 @@
  */
 import { Effect } from "effect"
 import * as Ceased from "./commands/Ceased.js"
+import * as Explain from "./commands/Explain.js"
 import * as Output from "./commands/Output.js"
 import * as Probe from "./commands/Probe.js"
 import * as Runtime from "./commands/Runtime.js"
@@ -62,6 +63,8 @@ const perform = (invocation: Invocation.Invocation) =>
         return Output.run(invocation)
       case "watch":
         return Watch.run(invocation)
+      case "explain":
+        return Explain.run(invocation)
       case "ceased":
         return Ceased.run(invocation)
     }

@@ -63,6 +63,8 @@ export interface Choices {
   readonly holdProbe?: AdapterConfig.AdapterConfig["holdProbe"]
   /** The namespace that a file on the command line names. */
   readonly namespace?: string | undefined
+  /** The command has an answer without the cluster, too. */
+  readonly mayBeAway?: boolean | undefined
 }
 
 const configOf = (
@@ -97,7 +99,7 @@ export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Co
   )
   const api = Context.get(live, KubeApi.KubeApi)
   // A cluster that is not there now is told at once; what breaks later is ridden out. Hardened clusters refuse the path
-  yield* Effect.catchTag(api.serverVersion, "KubeForbidden", () => Effect.void)
+  if (choices.mayBeAway !== true) yield* Effect.catchTag(api.serverVersion, "KubeForbidden", () => Effect.void)
   const namespace = Context.get(live, KubeConfig.KubeConfig).namespace ?? "default"
   const store = yield* Layer.build(evidenceStore(common.evidence))
   const { err, look } = yield* Terminal

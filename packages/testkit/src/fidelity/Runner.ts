@@ -65,6 +65,8 @@ export const run = (
       const outcomes = new Map<string, Outcome>()
       const open: Array<Open> = []
       const fibers = yield* FiberSet.make()
+      /** The types whose cached reads are up to date: nothing was written since the last look. */
+      const current = new Set<string>()
 
       const startWatch = (
         id: string,
@@ -129,7 +131,12 @@ export const run = (
       for (const operation of sequence) {
         const request = Operation.resolve(operation.request, answers, server.namespace)
         const transport = server.transport(operation.as)
-        if (readsCache(request)) yield* server.catchUp(request)
+        const typeOf = `${request.group}/${request.version}/${request.plural}`
+        if (readsCache(request) && !current.has(typeOf)) {
+          yield* server.catchUp(request)
+          current.add(typeOf)
+        }
+        if (!["get", "list", "watch"].includes(request.verb)) current.delete(typeOf)
         if (request.verb === "watch") yield* startWatch(operation.id, request, transport)
         else {
           const outcome = yield* perform(request, transport)

@@ -190,6 +190,16 @@ const kinds: ReadonlyArray<Kind> = [configMaps, pods, jobs, trainJobs]
 /** The types that a sequence may leave objects of. */
 export const types: ReadonlyArray<KubeRequest.ResourceType> = kinds.map(({ type }) => type)
 
+/** Those of them that a sequence writes to. */
+export const touched = (sequence: ReadonlyArray<Operation.Operation>): ReadonlyArray<KubeRequest.ResourceType> => {
+  const written = new Set(
+    sequence.flatMap(({ request }) =>
+      request.verb === "create" || request.patchType === "apply" ? [`${request.group}/${request.plural}`] : []
+    )
+  )
+  return types.filter(({ group, plural }) => written.has(`${group}/${plural}`))
+}
+
 const kindOf = (dice: Dice.Dice): Kind =>
   dice.weighted([
     [5, configMaps],

@@ -10,6 +10,7 @@ import * as Json from "../../Json.js"
 import type * as ManagedFields from "../../ManagedFields.js"
 import * as Registry from "../../Registry.js"
 import * as Validation from "../../Validation.js"
+import * as Fields from "./Fields.js"
 import { type Env, type Review, type State, type Step, type Type, at, definition, get, objectKey } from "./State.js"
 
 export interface Call {
@@ -250,6 +251,37 @@ export const checkDecode = (type: Registry.ResourceDefinition, object: Json.Json
         )
       )
 }
+
+/** What the server says of fields that a type does not have. */
+export const unknownTexts = (paths: ReadonlyArray<string>): ReadonlyArray<string> =>
+  paths.map((path) => `unknown field ${JSON.stringify(path)}`)
+
+export const strictText = (texts: ReadonlyArray<string>): string => `strict decoding error: ${texts.join(", ")}`
+
+/** The object without fields that its type does not have, and the warnings about them; refused when validation is strict. */
+export const checkFields = (
+  { request, type }: Call,
+  object: Json.JsonObject
+): Step<{ readonly object: Json.JsonObject; readonly warnings: ReadonlyArray<string> }> => {
+  const known = Fields.prune(type, object)
+  const texts = unknownTexts(known.unknown)
+  switch (texts.length === 0 ? "Ignore" : request.query["fieldValidation"]) {
+    case "Ignore":
+      return Either.right({ object: known.object, warnings: [] })
+    case "Strict":
+      return Either.left(
+        Failure.badRequest(
+          `${type.kind} in version ${JSON.stringify(type.version)} cannot be handled as a ${type.kind}: ${strictText(texts)}`
+        )
+      )
+    default:
+      return Either.right({ object: known.object, warnings: texts })
+  }
+}
+
+/** The answer with warnings before its own. */
+export const warned = (done: Done, warnings: ReadonlyArray<string>): Done =>
+  warnings.length === 0 ? done : { ...done, warnings: [...warnings, ...(done.warnings ?? [])] }
 
 export const namespaces: Type = { group: "", plural: "namespaces" }
 

@@ -10,6 +10,7 @@ import * as ManagedFields from "../../ManagedFields.js"
 import * as Patch from "../../Patch.js"
 import * as Registry from "../../Registry.js"
 import * as Validation from "../../Validation.js"
+import * as Fields from "./Fields.js"
 import {
   type Located,
   type Step,
@@ -29,6 +30,7 @@ import {
   admit,
   body,
   checkDecode,
+  checkFields,
   checkKind,
   checkNamespace,
   checkCustomKind,
@@ -40,7 +42,10 @@ import {
   parseVersion,
   sentVersion,
   serverMetadata,
+  strictText,
+  unknownTexts,
   validated,
+  warned,
   withManaged,
   writerOf
 } from "./Call.js"
@@ -135,7 +140,8 @@ export const create = (call: Call): Step<Done> =>
     const object = yield* body(call)
     yield* checkKind(call, object)
     yield* checkDecode(type, object)
-    return yield* created(call, object, false)
+    const known = yield* checkFields(call, object)
+    return warned(yield* created(call, known.object, false), known.warnings)
   })
 
 export const content = (type: Registry.ResourceDefinition, object: Json.JsonObject): Json.JsonObject =>
@@ -279,9 +285,10 @@ export const update = (call: Call): Step<Done> =>
     if (request.name === undefined) {
       return yield* Either.left(type.custom ? Failure.badRequest("name must be provided") : Failure.methodNotAllowed)
     }
-    const incoming = yield* body(call)
-    yield* checkKind(call, incoming)
-    yield* checkDecode(type, incoming)
+    const sent = yield* body(call)
+    yield* checkKind(call, sent)
+    yield* checkDecode(type, sent)
+    const { object: incoming, warnings } = yield* checkFields(call, sent)
     const name = Json.string(Json.at(incoming, "metadata", "name")) ?? ""
     if (name === "") {
       return yield* Either.left(
@@ -318,10 +325,10 @@ export const update = (call: Call): Step<Done> =>
     if (request.subresource === undefined) yield* checkCustomKind(type, incoming)
     if (request.subresource === "finalize") {
       const next = Json.set(old, ["spec"], incoming["spec"])
-      return store(call, old, canonical(type, next))
+      return warned(store(call, old, canonical(type, next)), warnings)
     }
     const next = yield* checkedChange(call, old, incoming)
-    return store(call, old, placed(type, ManagedFields.update(old, next, writerOf(call))))
+    return warned(store(call, old, placed(type, ManagedFields.update(old, next, writerOf(call)))), warnings)
   })
 
 const patched = (call: Call, old: Json.JsonObject): Step<Json.JsonObject> => {
@@ -405,10 +412,12 @@ const changedMetadata = (old: Json.JsonObject, incoming: Json.JsonObject): Reado
   })
 
 const conflictText = (conflict: ManagedFields.Conflict): string => {
-  const by = JSON.stringify(conflict.manager)
-  if (conflict.update === undefined) return `conflict with ${by}`
-  const { apiVersion, subresource } = conflict.update
-  return `conflict with ${by}${subresource === "" ? "" : ` with subresource ${JSON.stringify(subresource)}`} using ${apiVersion}`
+  const { manager, subresource, using } = conflict
+  return [
+    `conflict with ${JSON.stringify(manager)}`,
+    ...(subresource === "" ? [] : [`with subresource ${JSON.stringify(subresource)}`]),
+    ...(using === undefined ? [] : [`using ${using}`])
+  ].join(" ")
 }
 
 const conflictFailure = (conflicts: ReadonlyArray<ManagedFields.Conflict>): Failure.Failure => {
@@ -454,14 +463,15 @@ const applyPatch = (call: Call): Step<Done> =>
         Failure.badRequest(`invalid object type: ${group ?? ""}/${version ?? ""}, Kind=${kind}`)
       )
     }
-    const stranger = Object.keys(configuration).find(
-      (key) => type.members !== undefined && !["apiVersion", "kind", "metadata", ...type.members].includes(key)
-    )
-    if (stranger !== undefined) {
+    const undeclared = Fields.undeclared(type, configuration).map((path) => `${path}: field not declared in schema`)
+    if (undeclared.length > 0) {
       const [group, version] = apiVersion.includes("/") ? [apiVersion] : ["", apiVersion]
+      const place = `${Json.text(Json.at(configuration, "metadata", "namespace"))}/${name}; ${group ?? ""}${version === undefined ? "" : `/${version}`}, Kind=${kind}`
       return yield* Either.left(
         Failure.plain(
-          `failed to create typed patch object (${Json.text(Json.at(configuration, "metadata", "namespace"))}/${name}; ${group ?? ""}${version === undefined ? "" : `/${version}`}, Kind=${kind}): .${stranger}: field not declared in schema`
+          `failed to create typed patch object (${place}): ${
+            undeclared.length === 1 ? undeclared.join("") : `errors:\n${undeclared.map((text) => `  ${text}`).join("\n")}`
+          }`
         )
       )
     }
@@ -531,7 +541,8 @@ export const patch = (call: Call): Step<Done> =>
       return yield* Either.left(type.custom ? Failure.unsupportedPatch : Failure.unsupportedMediaType)
     }
     const old = yield* existing(call)
-    const incoming = yield* patched(call, old)
+    const given = yield* patched(call, old)
+    const { object: incoming, unknown } = Fields.prune(type, given)
     if (type.custom) {
       const apiVersion = Json.text(incoming["apiVersion"])
       if (apiVersion !== Registry.apiVersion(type)) {
@@ -552,8 +563,14 @@ export const patch = (call: Call): Step<Done> =>
     }
     const problem = decodeProblem(type, incoming)
     if (problem !== undefined) return yield* Either.left(patchError(incoming, problem))
+    // What was merged is written with its keys in order
+    const strangers = unknownTexts(unknown.toSorted())
+    if (strangers.length > 0 && request.query["fieldValidation"] === "Strict") {
+      return yield* Either.left(patchError(given, strictText(strangers)))
+    }
+    const warnings = request.query["fieldValidation"] === "Ignore" ? [] : strangers
     yield* checkNames(call, incoming)
     yield* checkVersion(call, old, incoming)
     const next = yield* checkedChange(call, old, incoming, changedMetadata(old, incoming))
-    return store(call, old, placed(type, ManagedFields.update(old, next, writerOf(call))))
+    return warned(store(call, old, placed(type, ManagedFields.update(old, next, writerOf(call)))), warnings)
   })

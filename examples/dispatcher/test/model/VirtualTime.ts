@@ -1,0 +1,155 @@
+/**
+ * Time and scheduling of one schedule: nothing happens but in turn, and the clock moves only when nobody has anything to do.
+ * So a script plays the same way every time, "at rest" is a fact and not a guess after some patience, and what would wait for
+ * ever is noticed at once. A `TestClock` looks for rest with real timers, milliseconds for each wake of a sleeper.
+ */
+import { Cause, Clock, Context, Data, Duration, Effect, Exit, Random, type Scheduler } from "effect"
+
+/** Nothing can happen any more, and the play is not over. */
+export class Hang extends Data.TaggedError("Hang")<{ readonly message: string }> {}
+
+/** The way through time. */
+export interface Service {
+  /** Waits until nobody has anything to do at this instant. */
+  readonly rest: Effect.Effect<void>
+  /** Lets time pass, in milliseconds: everybody wakes at their time, and comes to rest before the next. */
+  readonly advance: (millis: number) => Effect.Effect<void>
+}
+
+/** The service tag. */
+export class VirtualTime extends Context.Tag("@dispatch-kubeflow/example-dispatcher/VirtualTime")<
+  VirtualTime,
+  Service
+>() {}
+
+/** `Effect.never` keeps a timer, and with it everything that waits: thousands of schedules would stay in memory. */
+export const never: Effect.Effect<never> = Effect.async<never>(() => undefined)
+
+// A schedule needs some hundred thousand turns; what takes a hundred times as many at one instant turns in a circle
+const turnsAtOneInstant = 20_000_000
+
+interface Sleeper {
+  readonly due: number
+  readonly wake: () => void
+}
+
+/** Turns are taken in order of arrival; with `shuffle`, in an order of its own, as between the threads of many machines. */
+class Turns implements Scheduler.Scheduler {
+  private queue: Array<() => void> = []
+  private next = 0
+
+  constructor(private readonly shuffle: (() => number) | undefined) {}
+
+  shouldYield(fiber: Parameters<Scheduler.Scheduler["shouldYield"]>[0]): number | false {
+    return fiber.currentOpCount > 2048 ? 0 : false
+  }
+
+  scheduleTask(task: () => void): void {
+    this.queue.push(task)
+  }
+
+  flush(): void {
+    for (let turns = 0; this.next < this.queue.length; turns += 1) {
+      if (turns > turnsAtOneInstant) throw new Hang({ message: "it turns in a circle: time cannot go on" })
+      if (this.shuffle !== undefined) {
+        const other = this.next + Math.floor(this.shuffle() * (this.queue.length - this.next))
+        const [mine, theirs] = [this.queue[this.next], this.queue[other]]
+        if (mine !== undefined && theirs !== undefined) {
+          this.queue[this.next] = theirs
+          this.queue[other] = mine
+        }
+      }
+      const task = this.queue[this.next]
+      this.next += 1
+      if (this.next > 1024 && this.next * 2 > this.queue.length) {
+        this.queue = this.queue.slice(this.next)
+        this.next = 0
+      }
+      task?.()
+    }
+  }
+}
+
+const bigintPerMilli = 1_000_000n
+
+/** Plays an effect from start to end, at once. Chance comes from `seed`. */
+export const play = <A, E>(effect: Effect.Effect<A, E, VirtualTime>, seed: number, shuffle = false): Exit.Exit<A, E> => {
+  let now = 0
+  const order = shuffle ? mulberry(seed) : undefined
+  const turns = new Turns(order)
+  const sleepers: Array<Sleeper> = []
+  const resting: Array<() => void> = []
+  let goal: { readonly target: number; readonly reached: () => void } | undefined
+
+  const clock: Clock.Clock = {
+    [Clock.ClockTypeId]: Clock.ClockTypeId,
+    unsafeCurrentTimeMillis: () => now,
+    unsafeCurrentTimeNanos: () => BigInt(Math.floor(now)) * bigintPerMilli,
+    currentTimeMillis: Effect.sync(() => now),
+    currentTimeNanos: Effect.sync(() => BigInt(Math.floor(now)) * bigintPerMilli),
+    sleep: (duration) =>
+      Effect.async<void>((resume) => {
+        const millis = Duration.toMillis(duration)
+        if (millis <= 0) return resume(Effect.void)
+        const sleeper: Sleeper = { due: now + millis, wake: () => resume(Effect.void) }
+        let at = sleepers.length
+        while (at > 0 && (sleepers[at - 1]?.due ?? 0) > sleeper.due) at -= 1
+        sleepers.splice(at, 0, sleeper)
+        return Effect.sync(() => {
+          const index = sleepers.indexOf(sleeper)
+          if (index >= 0) sleepers.splice(index, 1)
+        })
+      })
+  }
+  const service: Service = {
+    rest: Effect.async<void>((resume) => void resting.push(() => resume(Effect.void))),
+    advance: (millis) =>
+      Effect.async<void>((resume) => {
+        goal = { target: now + millis, reached: () => resume(Effect.void) }
+      })
+  }
+
+  let end: Exit.Exit<A, E> | undefined
+  const fiber = Effect.runFork(
+    effect.pipe(
+      Effect.provideService(VirtualTime, service),
+      Effect.withClock(clock),
+      Effect.withRandom(Random.make(seed))
+    ),
+    { scheduler: turns }
+  )
+  fiber.addObserver((exit) => {
+    end = exit
+  })
+  for (;;) {
+    turns.flush()
+    if (end !== undefined) return end
+    const rested = resting.shift()
+    const [sleeper] = sleepers
+    if (rested !== undefined) rested()
+    else if (goal !== undefined && sleeper !== undefined && sleeper.due <= goal.target) {
+      sleepers.shift()
+      now = Math.max(now, sleeper.due)
+      sleeper.wake()
+    } else if (goal !== undefined) {
+      const { reached, target } = goal
+      now = target
+      goal = undefined
+      reached()
+    } else {
+      const left = fiber.unsafePoll()
+      return Exit.failCause(Cause.die(new Hang({ message: `it waits for what never comes (${String(left)})` })))
+    }
+  }
+}
+
+/** Small, and good enough to choose who is next. */
+function mulberry(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296
+  }
+}

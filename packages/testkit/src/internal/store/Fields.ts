@@ -1,0 +1,257 @@
+/**
+ * Which fields an object of a type may have. What else a body names is dropped with a warning, or refused where the request
+ * asks for strict validation: https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation
+ *
+ * @module
+ */
+import * as ManagedFields from "../../ManagedFields.js"
+import * as Json from "../../Json.js"
+import * as Protobuf from "../../Protobuf.js"
+import * as Registry from "../../Registry.js"
+
+/**
+ * What may be in a value: `any` is not looked into, a name is a message of the protobuf tables, an array says what items
+ * are, and an object what members are (`*`: whatever their names).
+ */
+type Shape = string | readonly [Shape] | { readonly [field: string]: Shape }
+
+const any = "any"
+
+const metadata = "meta.v1.ObjectMeta"
+
+const environment: Shape = ["core.v1.EnvVar"]
+
+const initializer: Shape = { env: environment, secretRef: { name: any }, storageUri: any }
+
+const templateMetadata: Shape = { annotations: any, finalizers: any, labels: any, name: any, namespace: any }
+
+const patchedContainer: Shape = {
+  name: any,
+  env: environment,
+  securityContext: "core.v1.SecurityContext",
+  volumeMounts: ["core.v1.VolumeMount"]
+}
+
+const patchedPodSpec: Shape = {
+  affinity: "core.v1.Affinity",
+  containers: [patchedContainer],
+  imagePullSecrets: ["core.v1.LocalObjectReference"],
+  initContainers: [patchedContainer],
+  nodeSelector: any,
+  schedulingGates: ["core.v1.PodSchedulingGate"],
+  securityContext: "core.v1.PodSecurityContext",
+  serviceAccountName: any,
+  terminationGracePeriodSeconds: any,
+  tolerations: ["core.v1.Toleration"],
+  volumes: ["core.v1.Volume"]
+}
+
+const patchedReplicatedJob: Shape = {
+  name: any,
+  template: {
+    metadata: templateMetadata,
+    spec: { template: { metadata: templateMetadata, spec: patchedPodSpec } }
+  }
+}
+
+const conditions: Shape = ["meta.v1.Condition"]
+
+/** Custom kinds that the adapter meets, besides `apiVersion`, `kind` and `metadata`, by `apiVersion/kind`. */
+// From the CRDs of Trainer 2.3.0 and Kueue 0.17.0
+const customShapes: { readonly [kind: string]: { readonly [field: string]: Shape } } = {
+  "trainer.kubeflow.org/v1alpha1/TrainJob": {
+    spec: {
+      activeDeadlineSeconds: any,
+      initializer: { dataset: initializer, model: initializer },
+      managedBy: any,
+      runtimePatches: [
+        {
+          manager: any,
+          time: any,
+          trainingRuntimeSpec: {
+            template: { metadata: templateMetadata, spec: { replicatedJobs: [patchedReplicatedJob] } }
+          }
+        }
+      ],
+      runtimeRef: { apiGroup: any, kind: any, name: any },
+      suspend: any,
+      trainer: {
+        args: any,
+        command: any,
+        env: environment,
+        image: any,
+        numNodes: any,
+        numProcPerNode: any,
+        resourcesPerNode: "core.v1.ResourceRequirements"
+      }
+    },
+    status: {
+      conditions,
+      jobsStatus: [{ active: any, failed: any, name: any, ready: any, succeeded: any, suspended: any }],
+      trainerStatus: {
+        estimatedRemainingSeconds: any,
+        lastUpdatedTime: any,
+        metrics: [{ name: any, value: any }],
+        progressPercentage: any
+      }
+    }
+  },
+  "kueue.x-k8s.io/v1beta2/AdmissionCheck": {
+    spec: { controllerName: any, parameters: { apiGroup: any, kind: any, name: any } },
+    status: { conditions }
+  },
+  "kueue.x-k8s.io/v1beta2/Workload": {
+    spec: {
+      active: any,
+      maximumExecutionTimeSeconds: any,
+      podSets: any,
+      preemptionGates: [{ name: any }],
+      priority: any,
+      priorityClassRef: { group: any, kind: any, name: any },
+      queueName: any
+    },
+    status: {
+      accumulatedPastExecutionTimeSeconds: any,
+      admission: any,
+      admissionChecks: [
+        {
+          lastTransitionTime: any,
+          message: any,
+          name: any,
+          podSetUpdates: [
+            { annotations: any, labels: any, name: any, nodeSelector: any, tolerations: ["core.v1.Toleration"] }
+          ],
+          requeueAfterSeconds: any,
+          retryCount: any,
+          state: any
+        }
+      ],
+      clusterName: any,
+      conditions,
+      nominatedClusterNames: any,
+      preemptionGates: [{ lastTransitionTime: any, name: any, position: any }],
+      reclaimablePods: [{ count: any, name: any }],
+      requeueState: { count: any, requeueAt: any },
+      resourceRequests: any,
+      schedulingStats: any,
+      unhealthyNodes: [{ name: any }]
+    }
+  }
+}
+
+const messageShapes = new Map<string, { readonly [field: string]: Shape }>()
+
+/** The members of a message as a shape; `undefined` for scalars. */
+const messageShape = (name: string): { readonly [field: string]: Shape } | undefined => {
+  const known = messageShapes.get(name)
+  if (known !== undefined) return known
+  const message = Protobuf.messageOf(name)
+  if (message === undefined) return undefined
+  const shape: Record<string, Shape> = {}
+  for (const { many, name: field, type } of message.values()) {
+    if (field === "") Object.assign(shape, messageShape(type))
+    else if (Protobuf.messageOf(type) === undefined) shape[field] = any
+    else shape[field] = many === "list" ? [type] : many === "map" ? { "*": type } : type
+  }
+  messageShapes.set(name, shape)
+  return shape
+}
+
+const rootShapes = new Map<string, { readonly [field: string]: Shape }>()
+
+const rootShape = (type: Registry.ResourceDefinition): { readonly [field: string]: Shape } | undefined => {
+  const id = `${Registry.apiVersion(type)}/${type.kind}`
+  const known = rootShapes.get(id)
+  if (known !== undefined) return known
+  const message = type.custom ? undefined : Protobuf.messageOfKind(Registry.apiVersion(type), type.kind)
+  const own = message === undefined ? customShapes[id] : messageShape(message)
+  if (own === undefined) return undefined
+  const shape = { ...own, apiVersion: any, kind: any, metadata }
+  rootShapes.set(id, shape)
+  return shape
+}
+
+interface Walk {
+  readonly shape: Shape
+  readonly path: string
+  /** The name of the field, which says how the items of a list are told apart. */
+  readonly field: string
+}
+
+type Item = (walk: Walk, item: Json.Json, index: number) => string
+
+const byIndex: Item = ({ path }, _, index) => `${path}[${index}]`
+
+/** The value without what its shape does not name; as it is when there is nothing of the kind. */
+const known = (value: Json.Json, walk: Walk, item: Item, strangers: Array<string>): Json.Json => {
+  const { path } = walk
+  const shape = typeof walk.shape === "string" ? messageShape(walk.shape) : walk.shape
+  if (shape === undefined) return value
+  if (Json.isArray(value)) {
+    const of = shape as readonly [Shape]
+    let index = -1
+    return Array.isArray(shape)
+      ? Json.mapItems(value, (entry) => {
+          index += 1
+          return known(entry, { shape: of[0], path: item(walk, entry, index), field: "" }, item, strangers)
+        })
+      : value
+  }
+  if (!Json.isObject(value) || Array.isArray(shape)) return value
+  const members = shape as { readonly [field: string]: Shape }
+  let changed: Record<string, Json.Json> | undefined
+  for (const key of Object.keys(value)) {
+    const entry = value[key]
+    if (entry === undefined) continue
+    const below = path === "" ? key : `${path}.${key}`
+    const next = Object.hasOwn(members, key) ? members[key] : members["*"]
+    if (next === undefined) {
+      strangers.push(below)
+      changed ??= { ...value }
+      delete changed[key]
+      continue
+    }
+    if (next === any) continue
+    const kept = known(entry, { shape: next, path: below, field: key }, item, strangers)
+    if (kept === entry) continue
+    changed ??= { ...value }
+    changed[key] = kept
+  }
+  return changed ?? value
+}
+
+/** An object without fields that its type does not have, and their paths in the order of the body. */
+export interface Known {
+  readonly object: Json.JsonObject
+  readonly unknown: ReadonlyArray<string>
+}
+
+/** Takes out of an object what its type does not have. Types without a schema keep everything. */
+export const prune = (type: Registry.ResourceDefinition, object: Json.JsonObject): Known => {
+  const shape = rootShape(type)
+  if (shape === undefined) return { object, unknown: [] }
+  const unknown: Array<string> = []
+  const kept = known(object, { shape, path: "", field: "" }, byIndex, unknown)
+  return { object: Json.object(kept), unknown }
+}
+
+/** Paths of an applied object that the type does not have, as field management writes them: `.spec.bogus`. */
+export const undeclared = (type: Registry.ResourceDefinition, object: Json.JsonObject): ReadonlyArray<string> => {
+  const shape = rootShape(type)
+  const found: Array<string> = []
+  if (shape === undefined) {
+    const members = type.members
+    return members === undefined
+      ? []
+      : Object.keys(object)
+          .filter((key) => !["apiVersion", "kind", "metadata", ...members].includes(key))
+          .map((key) => `.${key}`)
+  }
+  known(
+    object,
+    { shape, path: "", field: "" },
+    ({ field, path }, entry, index) => `${path}${ManagedFields.itemPath(field, entry) ?? `[${index}]`}`,
+    found
+  )
+  return found.map((path) => `.${path}`)
+}
