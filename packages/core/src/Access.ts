@@ -73,6 +73,9 @@ export const outputNeeds = (namespace: string): { readonly [K in "log" | "list" 
 export const updateWorkloads = (namespace: string): Need =>
   need(["Hold"], "update", kueueGroup, "workloads", { namespace })
 
+/** PUT sends the whole object, so it is read first. */
+export const getWorkloads = (namespace: string): Need => need(["Hold"], "get", kueueGroup, "workloads", { namespace })
+
 /** Open, Hold and Release in plain mode. */
 export const patchTrainJobs = (namespace: string): Need =>
   need(["Hold", "AttemptInjection"], "patch", trainer, "trainjobs", { namespace })
@@ -113,10 +116,7 @@ export const needs = (config: AdapterConfig): ReadonlyArray<Need> => {
           need(["Hold"], "create", trainer, "trainjobs", { namespace }),
           patchTrainJobs(namespace),
           need(["Hold"], "delete", trainer, "trainjobs", { namespace }),
-          ...(kueue === undefined
-            ? []
-            : // PUT sends the whole object, so it is read first
-              [need(["Hold"], "get", kueueGroup, "workloads", { namespace }), updateWorkloads(namespace)])
+          ...(kueue === undefined ? [] : [getWorkloads(namespace), updateWorkloads(namespace)])
         ]),
     ...(kueue === undefined
       ? []
@@ -207,6 +207,14 @@ export const grouped = (outcomes: ReadonlyArray<Outcome>): ReadonlyMap<Feeds, Re
 /** The answer to a need among outcomes; `NotAsked` where it was not. */
 export const reviewOf = (outcomes: ReadonlyArray<Outcome>, id: string): Review =>
   outcomes.find((outcome) => outcome.need.id === id)?.review ?? { _tag: "NotAsked" }
+
+/** What two permissions that are both needed come to. */
+export const both = (first: Review, second: Review): Review =>
+  first._tag === "Denied" || second._tag === "Allowed"
+    ? first
+    : second._tag === "Denied" || first._tag === "Allowed"
+      ? second
+      : first
 
 const placeOf = ({ attributes }: Need): string =>
   attributes.namespace === undefined ? "cluster" : attributes.namespace

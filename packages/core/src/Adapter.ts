@@ -14,6 +14,7 @@ import * as KubeApi from "./kube/KubeApi.js"
 import type { KubeError, KubeForbidden } from "./kube/KubeError.js"
 import type { KubeTransport } from "./kube/KubeTransport.js"
 import * as Output from "./Output.js"
+import * as Telemetry from "./Telemetry.js"
 import * as Watch from "./Watch.js"
 
 /** Everything a dispatcher asks of a backend. No method needs anything from the context; plain values in and out. */
@@ -49,7 +50,7 @@ const onForbidden =
  * in which a write is a defect, so it writes nothing by construction. Makes no request.
  */
 export const make = Effect.fn("Adapter.make")(function* (config: AdapterConfig, options: Options = {}) {
-  const given = yield* KubeApi.KubeApi
+  const given = KubeApi.transform(Telemetry.transport)(yield* KubeApi.KubeApi)
   const api = config.access === "read-only" ? KubeApi.transform(KubeApi.readOnly)(given) : given
   const capabilities = yield* Effect.provideService(Capabilities.make(config), KubeApi.KubeApi, api)
   // A permission that was taken away lowers the answer the moment a program meets the refusal
@@ -60,7 +61,16 @@ export const make = Effect.fn("Adapter.make")(function* (config: AdapterConfig, 
     Cessation.make(config),
     Explain.make(config)
   ]).pipe(Effect.provideService(KubeApi.KubeApi, watched))
-  const service: Service = { config, ...capabilities, ...output, ...watch, ...cessation, ...explain }
+  const service: Service = {
+    config,
+    ...capabilities,
+    ...output,
+    ...watch,
+    capabilities: (spec) => Telemetry.operation("capabilities")(capabilities.capabilities(spec)),
+    preflight: (how) => Telemetry.operation("preflight")(capabilities.preflight(how)),
+    ceased: (ref) => Telemetry.operation("ceased")(cessation.ceased(ref)),
+    explain: (ref) => Telemetry.operation("explain")(explain.explain(ref))
+  }
   return service
 })
 

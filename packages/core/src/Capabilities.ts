@@ -16,6 +16,9 @@ import * as RecoveryRules from "./decide/RecoveryRules.js"
 import * as RuntimeRules from "./decide/RuntimeRules.js"
 import * as WriteGate from "./decide/WriteGate.js"
 import * as Gate from "./Gate.js"
+import * as HoldProbe from "./internal/HoldProbe.js"
+import * as ProbeRuntime from "./internal/ProbeRuntime.js"
+import { type Chosen, timing, type World } from "./internal/World.js"
 import * as KubeApi from "./kube/KubeApi.js"
 import type { KubeError, KubeForbidden } from "./kube/KubeError.js"
 import * as Preflight from "./Preflight.js"
@@ -38,7 +41,10 @@ export interface Capabilities {
   readonly rules: (policy: RecoveryRules.Policy) => Effect.Effect<ReadonlyArray<RecoveryRules.Answer>>
   /** Runs the preflight and remembers what it found. */
   readonly preflight: (options?: Preflight.Options) => Effect.Effect<Report, ErrUnsupported | KubeError>
-  /** Whether writing is allowed. In Kueue mode the gate is proven anew; ask before every write that starts pods. */
+  /**
+   * Whether writing is allowed; ask before every write that starts pods. What it rests on is proven anew: in Kueue mode the
+   * gate, in plain mode, by one dry run, that Kueue leaves the namespace alone.
+   */
   readonly writable: Effect.Effect<WriteGate.Verdict>
   /** A refusal that was met: the capability that needed the permission is lowered until it is probed again. */
   readonly lower: (refusal: KubeForbidden) => Effect.Effect<void>
@@ -50,6 +56,8 @@ interface State {
   readonly facts: Facts.Facts
   /** Set by a preflight: nothing is asked any more, and Kueue's version is known. */
   readonly probed: { readonly served: GateProof.Served } | undefined
+  /** The runtime that serves for the dry run of plain mode, once there is one. */
+  readonly chosen: Chosen | undefined
 }
 
 type Reviews = Facts.Facts["review"]
@@ -62,7 +70,9 @@ const lowered = (refusal: KubeForbidden): keyof Reviews | undefined => {
     return verb === "list" ? "list" : verb === "watch" ? "watch" : undefined
   }
   if (subresource !== undefined) return undefined
-  if (group === "kueue.x-k8s.io" && plural === "workloads" && verb === "update") return "updateWorkloads"
+  if (group === "kueue.x-k8s.io" && plural === "workloads" && (verb === "update" || verb === "get")) {
+    return "updateWorkloads"
+  }
   if (group === "trainer.kubeflow.org" && plural === "trainjobs" && verb === "patch") return "patchTrainJobs"
   return undefined
 }
@@ -93,7 +103,7 @@ export const refusal = (verdict: RuntimeRules.Verdict): ErrUnsupported =>
 /** Makes the capabilities of a configured backend over the `KubeApi` of the context. */
 export const make = Effect.fn("Capabilities.make")(function* (config: AdapterConfig) {
   const api = yield* KubeApi.KubeApi
-  const state = yield* Ref.make<State>({ facts: Facts.initial(config), probed: undefined })
+  const state = yield* Ref.make<State>({ facts: Facts.initial(config), probed: undefined, chosen: undefined })
   const output = Access.outputNeeds(config.namespace)
 
   /** The facts, with the output permissions asked when no preflight has. */
@@ -136,13 +146,29 @@ export const make = Effect.fn("Capabilities.make")(function* (config: AdapterCon
     rules: (policy) =>
       Effect.map(Ref.get(state), ({ facts }) => RecoveryRules.rules(policy, CapabilityTable.support("Hold", facts))),
     preflight: Effect.fn("Capabilities.preflight")(function* (options?: Preflight.Options) {
-      const { report, served } = yield* Effect.provideService(Preflight.run(config, options), KubeApi.KubeApi, api)
-      yield* Ref.set(state, { facts: report.facts, probed: { served } })
+      const { chosen, report, served } = yield* Effect.provideService(
+        Preflight.run(config, options),
+        KubeApi.KubeApi,
+        api
+      )
+      yield* Ref.set(state, { facts: report.facts, probed: { served }, chosen })
       return report
     }),
     writable: Effect.gen(function* () {
-      const { facts, probed } = yield* Ref.get(state)
-      if (config.kueue === undefined || config.access === "read-only") return WriteGate.decide(facts)
+      const { chosen, facts, probed } = yield* Ref.get(state)
+      if (config.access === "read-only") return WriteGate.decide(facts)
+      if (config.kueue === undefined) {
+        const world: World = { api, config, timing, record: () => Effect.void }
+        const runtime = chosen?._tag === "Chosen" ? chosen : yield* ProbeRuntime.anyRuntime(world)
+        const capture = yield* HoldProbe.capture(world, runtime, { _tag: "NotAsked" })
+        yield* Ref.update(state, (now) => ({
+          ...now,
+          // The runtime may be what the dry run failed on: then the next one looks for another
+          chosen: capture._tag === "Unknown" ? undefined : runtime,
+          facts: { ...now.facts, capture }
+        }))
+        return WriteGate.decide({ ...facts, capture })
+      }
       // Without a preflight Kueue's version is not known, and a hold was not proven either: it stays unproven
       if (probed === undefined) return WriteGate.decide(facts)
       const { gate } = yield* Effect.provideService(

@@ -23,7 +23,8 @@ export type Failure = ErrUnsupported | ErrNotFound | KubeError | EvidenceStore.E
 /** The cessation question. */
 export interface Service {
   /**
-   * Whether the current (or last) execution has stopped, with every Node's state and every pod's proof. Fails with
+   * Whether the current (or last) execution has stopped, with every Node's state and every pod's proof: true of one execution
+   * at one time, which the answer names. A yes was checked against the pods a second time. Fails with
    * `ErrUnsupported` when Nodes may not be read, `ErrNotFound` when nothing is known of the TrainJob; when the cluster does
    * not answer, with its error: never with a no that only means "not asked".
    */
@@ -33,6 +34,9 @@ export interface Service {
 const nodeLeaseNamespace = "kube-node-lease"
 // Where a Lease does not say it: the kubelet's default
 const defaultLeaseSeconds = 40
+
+// A job whose pods are bound anew that often while it is asked about has not ceased
+const rounds = 3
 
 /** Makes the program. */
 export const make = (
@@ -78,12 +82,14 @@ export const make = (
         })
       )
 
-    return {
-      ceased: Effect.fn("Cessation.ceased")(function* (ref: TrainJobRef) {
-        const found = yield* gather(api, store, ref)
-        const names = CessationVerdict.nodeNames(found, ref.uid)
+    /** Reads every Node of the execution that is found. */
+    const ask = (
+      ref: TrainJobRef,
+      found: Evidence.Evidence
+    ): Effect.Effect<CessationVerdict.Facts, ErrUnsupported | KubeError | EvidenceStore.EvidenceStoreError> =>
+      Effect.gen(function* () {
         const readings = yield* Effect.forEach(
-          names,
+          CessationVerdict.nodeNames(found, ref.uid),
           (name) => Effect.map(readNode(name), (reading) => [name, reading] as const),
           { concurrency }
         )
@@ -106,14 +112,29 @@ export const make = (
           ([name]) => Effect.map(leaseUntil(name), (until) => [name, until] as const),
           { concurrency }
         )
-        return CessationVerdict.decide({
+        return {
           evidence,
           uid: ref.uid,
           nodes: new Map(readings),
           leases: new Map(leases.flatMap(([name, until]) => (until === undefined ? [] : [[name, until] as const]))),
           now,
           outOfService: config.outOfService
-        })
+        }
+      })
+
+    return {
+      ceased: Effect.fn("Cessation.ceased")(function* (ref: TrainJobRef) {
+        let found = yield* gather(api, store, ref)
+        for (let round = 1; ; round++) {
+          const asked = yield* ask(ref, found)
+          const verdict = CessationVerdict.decide(asked)
+          if (!verdict.ceased && !verdict.ended) return verdict
+          // Pods may have been bound to other Nodes since they were listed: a yes has to hold after the Nodes were read, too
+          found = yield* gather(api, store, ref)
+          const confirmed = CessationVerdict.decide({ ...asked, evidence: found })
+          const unread = CessationVerdict.nodeNames(found, ref.uid).some((name) => !asked.nodes.has(name))
+          if (!unread || round === rounds) return confirmed
+        }
       })
     }
   })

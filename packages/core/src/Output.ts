@@ -67,6 +67,8 @@ export interface Options {
   readonly limitBytes?: number | undefined
   /** Begin each line with the time at which the node recorded it: 30 characters and a space. */
   readonly timestamps?: boolean | undefined
+  /** Which rank: a completion index of the trainer's Job. Default 0. */
+  readonly rank?: number | undefined
 }
 
 /** What happened to the output. */
@@ -99,6 +101,12 @@ export interface End {
 /** How `output` and `outputLines` fail. */
 export type OutputError = ErrUnsupported | ErrNotFound | KubeError
 
+/** What happened to one rank's output. `Failed` is the rank's last event: the others go on. */
+export interface RankEvent {
+  readonly rank: number
+  readonly event: OutputEvent | { readonly _tag: "Failed"; readonly error: OutputError }
+}
+
 /** Rank 0's output. */
 export interface Service {
   /**
@@ -110,6 +118,12 @@ export interface Service {
   readonly outputLines: (ref: TrainJobRef, options?: Options) => Stream.Stream<string, OutputError>
   /** Bytes, gaps, restarts and the end. The other two derive from it. */
   readonly outputEvents: (ref: TrainJobRef, options?: Options) => Stream.Stream<OutputEvent, OutputError>
+  /**
+   * The same for every rank of one execution at once, each rank's events in its order. `tailLines` and `limitBytes` are
+   * those of each rank. One connection per rank while following, one watch for all of them; with `follow` a rank whose pod
+   * does not exist yet is waited for. Fails only when there is no rank at all to read.
+   */
+  readonly outputRanks: (ref: TrainJobRef, options?: Omit<Options, "rank">) => Stream.Stream<RankEvent, OutputError>
 }
 
 /** Times, in milliseconds, and bounds. */
@@ -189,6 +203,23 @@ type Ending =
   | { readonly _tag: "Moved" }
   | { readonly _tag: "Limit" }
 
+/** Watches one pod until the scope closes, so that its last state is known even when it is deleted. */
+type Track = (target: Target, pod: Core.Pod) => Effect.Effect<SubscriptionRef.SubscriptionRef<View>, never, Scope.Scope>
+
+/** What one look at the cluster shows of a TrainJob. */
+interface Look {
+  readonly facts: Execution.Facts<Located>
+  /** The trainer's, undefined when nothing is left to tell. */
+  readonly replicatedJob: string | undefined
+  readonly completions: ReadonlyMap<string, number>
+}
+
+/** So many ranks are read at once when nothing is followed. */
+const ranksAtOnce = 16
+
+/** Ranks that wait for their pods look at the cluster together. */
+const lookFor = "250 millis"
+
 interface Connection {
   readonly ending: Ending
   readonly useful: boolean
@@ -223,6 +254,8 @@ const invalidOption = (option: string, problem: string, remedy: string): ErrUnsu
 
 const noLog = (target: Target, reason: string): ErrNotFound =>
   new ErrNotFound({ kind: "Log", name: target.name, namespace: target.namespace, reason })
+
+const podKind = (rank: number): string => (rank === 0 ? "RankZeroPod" : `Rank${rank}Pod`)
 
 /** Why there is no log, where the answer says that there is none; undefined for an answer that says something else. */
 const missingLog = (error: KubeError): { readonly waits: boolean; readonly reason: string } | undefined => {
@@ -306,8 +339,8 @@ export const make = (
         () => Effect.succeed(gone)
       )
 
-    /** Finds rank 0's pod: one read of the TrainJob, one of its JobSet, one list each of its Jobs and pods. */
-    const locate = Effect.fn("Output.locate")(function* (ref: TrainJobRef) {
+    /** One read of the TrainJob, one of its JobSet, one list each of its Jobs and pods. */
+    const lookAt = Effect.fn("Output.locate")(function* (ref: TrainJobRef) {
       const { namespace, name } = ref
       const found = yield* absent(api.get(Trainer.trainJobs, { namespace, name }))
       const missing = (reason: string): ErrNotFound => new ErrNotFound({ kind: "TrainJob", name, namespace, reason })
@@ -338,16 +371,24 @@ export const make = (
           ]
         })
       }
-      return RankZero.choose<Located>(
-        {
+      const look: Look = {
+        facts: {
           trainJob: { ...Execution.trainJobRecord(trainJob), namespace },
           jobSets: jobSets.map(Execution.jobSetRecord),
           jobs: jobs.items.map(Execution.jobRecord),
           pods: pods.items.map((pod) => ({ ...Execution.podRecord(pod), namespace, pod }))
         },
-        trainer.right
-      )
+        replicatedJob: trainer.right,
+        completions: new Map(
+          jobs.items.flatMap(({ metadata, spec }) => {
+            const count = spec?.completions ?? spec?.parallelism
+            return count === undefined || count === null ? [] : [[metadata.uid, count] as const]
+          })
+        )
+      }
+      return look
     })
+    type LookError = Effect.Effect.Error<ReturnType<typeof lookAt>>
 
     const delay = (failures: number, wish?: number): Effect.Effect<number> =>
       Effect.map(Random.next, (random) => {
@@ -360,19 +401,47 @@ export const make = (
         Effect.zipRight(onInterrupted({ error, retryIn }), Effect.sleep(retryIn))
       )
 
-    const found = (ref: TrainJobRef, options: Options): Effect.Effect<Located, OutputError> =>
+    /** The pod of a rank. `start`: of that start alone, see `RankZero.startOf`. */
+    const found = (
+      ref: TrainJobRef,
+      options: Options,
+      look: Effect.Effect<Look, LookError> = lookAt(ref),
+      start?: string
+    ): Effect.Effect<Located, OutputError> =>
       Effect.gen(function* () {
+        const rank = options.rank ?? 0
         for (let failures = 0; ; failures++) {
-          const answer = yield* Effect.mapError(locate(ref), (error) =>
-            error._tag === "ErrNotFound" || error._tag === "ErrUnsupported" ? error : fromKube(error)
-          )
+          const looked = yield* Effect.either(look)
+          if (Either.isLeft(looked)) {
+            const error = looked.left
+            if (error._tag === "ErrNotFound" || error._tag === "ErrUnsupported") return yield* error
+            if (!isTransient(error) || options.follow !== true || options.awaitPod !== true) {
+              return yield* fromKube(error)
+            }
+            yield* waitAfter(error, failures)
+            continue
+          }
+          const answer = RankZero.choose(looked.right.facts, looked.right.replicatedJob, rank)
+          if (
+            start !== undefined &&
+            answer._tag !== "Ambiguous" &&
+            answer.execution !== undefined &&
+            RankZero.startOf(answer.execution) !== start
+          ) {
+            return yield* new ErrNotFound({
+              kind: podKind(rank),
+              name: ref.name,
+              namespace: ref.namespace,
+              reason: `its execution is over and rank ${rank} has left no pod`
+            })
+          }
           switch (answer._tag) {
             case "Found":
               return answer.pod
             case "Ambiguous":
               return yield* new ErrUnsupported({
                 operation: "output",
-                reason: "rank 0 cannot be told from other pods",
+                reason: `rank ${rank} cannot be told from other pods`,
                 details: [
                   {
                     id: "rank-zero",
@@ -392,7 +461,7 @@ export const make = (
               break
           }
           return yield* new ErrNotFound({
-            kind: "RankZeroPod",
+            kind: podKind(rank),
             name: ref.name,
             namespace: ref.namespace,
             reason: answer.reason
@@ -400,11 +469,8 @@ export const make = (
         }
       })
 
-    /** Watches one pod until the scope closes, so that its last state is known even when it is deleted. */
-    const track = (
-      target: Target,
-      pod: Core.Pod
-    ): Effect.Effect<SubscriptionRef.SubscriptionRef<View>, never, Scope.Scope> =>
+    /** With one watch for the pod. */
+    const trackOne: Track = (target, pod) =>
       Effect.gen(function* () {
         const view = yield* SubscriptionRef.make<View>({ pod, gone: false, failure: undefined })
         const see = (change: Partial<View>): Effect.Effect<void> =>
@@ -436,13 +502,70 @@ export const make = (
         return view
       })
 
+    /** With one watch for all pods of a TrainJob, until the scope closes. */
+    const trackAll = ({ namespace, name }: TrainJobRef): Effect.Effect<Track, never, Scope.Scope> =>
+      Effect.gen(function* () {
+        const views = new Map<string, SubscriptionRef.SubscriptionRef<View>>()
+        // What was seen before a rank asked: its pod may be gone by then
+        const last = new Map<string, View>()
+        const see = (uid: string, change: Partial<View>): Effect.Effect<void> => {
+          const view = views.get(uid)
+          const before = last.get(uid) ?? { pod: undefined, gone: false, failure: undefined }
+          last.set(uid, { ...before, ...change })
+          return view === undefined ? Effect.void : SubscriptionRef.update(view, (it) => ({ ...it, ...change }))
+        }
+        yield* Follow.follow(api, Core.pods, {
+          namespace,
+          labels: Selector.labels({ [JobSet.jobSetNameLabel]: name })
+        }).pipe(
+          Stream.runForEach((event): Effect.Effect<void> => {
+            switch (event._tag) {
+              case "Snapshot": {
+                const present = new Map(event.objects.map((pod) => [pod.metadata.uid, pod] as const))
+                const unreadable = event.undecodable.length > 0
+                return Effect.zipRight(
+                  Effect.forEach(present, ([uid, pod]) => see(uid, { pod }), { discard: true }),
+                  Effect.forEach(
+                    unreadable ? [] : [...last.keys(), ...views.keys()].filter((uid) => !present.has(uid)),
+                    (uid) => see(uid, { gone: true }),
+                    { discard: true }
+                  )
+                )
+              }
+              case "Applied":
+                return see(event.object.metadata.uid, { pod: event.object })
+              case "Deleted":
+                return see(event.object.metadata.uid, { pod: event.object, gone: true })
+              case "Undecodable":
+              case "Interrupted":
+                return Effect.void
+            }
+          }),
+          Effect.catchAll((failure) =>
+            Effect.suspend(() => Effect.forEach([...views.keys()], (uid) => see(uid, { failure }), { discard: true }))
+          ),
+          Effect.forkScoped
+        )
+        return (target, pod) =>
+          Effect.gen(function* () {
+            const known = last.get(target.uid)
+            const view = yield* SubscriptionRef.make<View>({ pod, gone: false, failure: undefined, ...known })
+            yield* Effect.acquireRelease(
+              Effect.sync(() => views.set(target.uid, view)),
+              () => Effect.sync(() => views.delete(target.uid))
+            )
+            return view
+          })
+      })
+
     /** Everything after the pod is known. Tells what it finds through `emitAll`, which waits while the buffer is full. */
     const read = Effect.fn("Output.read")(function* (
       target: Target,
       found: Core.Pod,
       options: Options,
       from: string | undefined,
-      emitAll: (events: ReadonlyArray<OutputEvent>) => Effect.Effect<void>
+      emitAll: (events: ReadonlyArray<OutputEvent>) => Effect.Effect<void>,
+      track: Track
     ) {
       const emit = (event: OutputEvent): Effect.Effect<void> => emitAll([event])
       const follow = options.follow === true
@@ -963,9 +1086,10 @@ export const make = (
       return yield* follow ? followLog : readOnce
     })
 
-    const outputEvents: Service["outputEvents"] = (ref, options = {}) => {
+    /** Why the options cannot be used, or from when to read. */
+    const checked = (options: Options): Either.Either<string | undefined, ErrUnsupported> => {
       if (options.stream === "Stderr") {
-        return Stream.fail(
+        return Either.left(
           new ErrUnsupported({
             operation: "output",
             reason: "Kubernetes interleaves standard output and standard error in one log; read Stdout",
@@ -974,28 +1098,43 @@ export const make = (
         )
       }
       if (options.limitBytes !== undefined && !(Number.isInteger(options.limitBytes) && options.limitBytes > 0)) {
-        return Stream.fail(invalidOption("limitBytes", `${options.limitBytes} is no number of bytes`, "use 1 or more"))
+        return Either.left(invalidOption("limitBytes", `${options.limitBytes} is no number of bytes`, "use 1 or more"))
       }
       if (options.tailLines !== undefined && !(Number.isInteger(options.tailLines) && options.tailLines >= 0)) {
-        return Stream.fail(invalidOption("tailLines", `${options.tailLines} is no number of lines`, "use 0 or more"))
+        return Either.left(invalidOption("tailLines", `${options.tailLines} is no number of lines`, "use 0 or more"))
+      }
+      if (options.rank !== undefined && !(Number.isInteger(options.rank) && options.rank >= 0)) {
+        return Either.left(invalidOption("rank", `${options.rank} is no rank`, "use 0 or more"))
       }
       const from = options.sinceTime === undefined ? undefined : LogResume.stampOf(options.sinceTime)
       if (options.sinceTime !== undefined && from === undefined) {
-        return Stream.fail(invalidOption("sinceTime", `"${options.sinceTime}" is no time`, "write it as RFC 3339"))
+        return Either.left(invalidOption("sinceTime", `"${options.sinceTime}" is no time`, "write it as RFC 3339"))
       }
-      return Stream.unwrapScoped(
+      return Either.right(from)
+    }
+
+    /** Reads one rank ahead of its consumer, at most `size` chunks. */
+    const readAhead = (
+      ref: TrainJobRef,
+      options: Options,
+      from: string | undefined,
+      find: Effect.Effect<Located, OutputError>,
+      track: Track,
+      size: number
+    ): Stream.Stream<OutputEvent, OutputError> =>
+      Stream.unwrapScoped(
         Effect.gen(function* () {
-          const queue = yield* Effect.acquireRelease(Queue.bounded<Told>(buffer), Queue.shutdown)
+          const queue = yield* Effect.acquireRelease(Queue.bounded<Told>(size), Queue.shutdown)
           const emitAll = (events: ReadonlyArray<OutputEvent>): Effect.Effect<void> =>
             Effect.asVoid(Queue.offerAll(queue, events))
           const finish = (how: Effect.Effect<never, Option.Option<OutputError>>): Effect.Effect<void> =>
             Effect.asVoid(Queue.offer(queue, { _tag: "Finished", how }))
-          yield* found(ref, options).pipe(
+          yield* find.pipe(
             Effect.flatMap((located) => {
               const problem = RankZero.containerProblem(located.pod)
               const target: Target = { namespace: ref.namespace, name: located.name, uid: located.uid }
               return problem === undefined
-                ? Effect.scoped(read(target, located.pod, options, from, emitAll))
+                ? Effect.scoped(read(target, located.pod, options, from, emitAll, track))
                 : Effect.fail(
                     new ErrUnsupported({
                       operation: "output",
@@ -1017,10 +1156,57 @@ export const make = (
             }),
             Effect.forkScoped
           )
-          return fromBuffer(queue, buffer)
+          return fromBuffer(queue, size)
         })
-      ).pipe(Stream.withSpan("Output.output", { attributes: { namespace: ref.namespace, name: ref.name } }))
-    }
+      )
+
+    const outputEvents: Service["outputEvents"] = (ref, options = {}) =>
+      Either.match(checked(options), {
+        onLeft: Stream.fail,
+        onRight: (from) => readAhead(ref, options, from, found(ref, options), trackOne, buffer)
+      }).pipe(Stream.withSpan("Output.output", { attributes: { namespace: ref.namespace, name: ref.name } }))
+
+    const outputRanks: Service["outputRanks"] = (ref, options = {}) =>
+      Stream.unwrapScoped(
+        Effect.gen(function* () {
+          const from = yield* checked(options)
+          const look = yield* Effect.cachedWithTTL(lookAt(ref), lookFor)
+          // Whichever rank has a pod says which execution it is
+          const { facts, replicatedJob, completions } = yield* Effect.gen(function* () {
+            for (let failures = 0; ; failures++) {
+              const looked = yield* Effect.mapError(look, (error) =>
+                error._tag === "ErrNotFound" || error._tag === "ErrUnsupported" ? error : fromKube(error)
+              )
+              const { current, last } = Execution.executions(looked.facts)
+              if (current !== undefined || last !== undefined || options.follow !== true || options.awaitPod !== true) {
+                return looked
+              }
+              yield* Effect.sleep(yield* delay(Math.min(failures, 4)))
+            }
+          })
+          const { current, last } = Execution.executions(facts)
+          const execution = current ?? last
+          const ranks = replicatedJob === undefined ? [] : RankZero.ranks(facts, replicatedJob, completions)
+          // Where there is no rank to read, rank 0 says why
+          if (execution === undefined || ranks.length === 0) {
+            return Stream.drain(Stream.fromEffect(found(ref, { ...options, awaitPod: false, rank: 0 }, look)))
+          }
+          const start = RankZero.startOf(execution)
+          const track = options.follow === true ? yield* trackAll(ref) : trackOne
+          const size = Math.max(1, Math.min(buffer, Math.floor((buffer * 4) / ranks.length)))
+          const each = ranks.map((rank) => {
+            const own = { ...options, rank, awaitPod: true }
+            return readAhead(ref, own, from, found(ref, own, look, start), track, size).pipe(
+              Stream.map((event): RankEvent => ({ rank, event })),
+              Stream.catchAll((error) => Stream.make<[RankEvent]>({ rank, event: { _tag: "Failed", error } }))
+            )
+          })
+          return Stream.mergeAll(each, {
+            concurrency: options.follow === true ? "unbounded" : ranksAtOnce,
+            bufferSize: ranksAtOnce
+          })
+        })
+      ).pipe(Stream.withSpan("Output.outputRanks", { attributes: { namespace: ref.namespace, name: ref.name } }))
 
     const output: Service["output"] = (ref, options) =>
       Stream.suspend(() => {
@@ -1040,7 +1226,7 @@ export const make = (
         })
       })
 
-    return { output, outputEvents, outputLines: (ref, options) => lines(output(ref, options)) }
+    return { output, outputEvents, outputRanks, outputLines: (ref, options) => lines(output(ref, options)) }
   })
 
 const gapLine = (gap: {

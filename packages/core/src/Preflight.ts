@@ -8,13 +8,22 @@ import { Effect, Ref } from "effect"
 import * as Access from "./Access.js"
 import type { AdapterConfig } from "./AdapterConfig.js"
 import * as Facts from "./decide/Facts.js"
+import type * as GateProof from "./decide/GateProof.js"
 import type { Check, Outcome, Report } from "./decide/ProbeReport.js"
 import * as WriteGate from "./decide/WriteGate.js"
 import * as Gate from "./Gate.js"
 import * as HoldProbe from "./internal/HoldProbe.js"
 import * as ProbeRuntime from "./internal/ProbeRuntime.js"
 import { versions } from "./internal/Versions.js"
-import { type Recorder, type Timing, timing, trainerGroup, type World } from "./internal/World.js"
+import {
+  type Chosen,
+  noRuntime,
+  type Recorder,
+  type Timing,
+  timing,
+  trainerGroup,
+  type World
+} from "./internal/World.js"
 import * as KubeApi from "./kube/KubeApi.js"
 import type * as Runtimes from "./Runtimes.js"
 
@@ -61,9 +70,51 @@ export const preflight = Effect.fn("Preflight.preflight")(function* (config: Ada
   return report
 })
 
-/** As `preflight`, and with the version of Kueue that was found, which `Gate.prove` needs when it is asked again. */
+/** What a preflight found that a later proof starts from: Kueue's version, and the runtime that serves for a dry run. */
+export interface Findings {
+  readonly report: Report
+  readonly served: GateProof.Served
+  readonly chosen: Chosen
+}
+
+/** A hold in Kueue mode writes the Workload, so that what the round trip showed is not enough. */
+const throughKueue = (served: GateProof.Served, trip: Facts.HoldTrip): Facts.HoldTrip => {
+  if (trip._tag !== "Passed") return trip
+  switch (served._tag) {
+    case "NotServed":
+      return {
+        _tag: "Failed",
+        step: "workload",
+        words: "API group kueue.x-k8s.io is not served: without Kueue there is no Workload to hold"
+      }
+    case "Undiscovered":
+      return { _tag: "Undecided", reason: `which version of Kueue is served is not known: ${served.message}` }
+    case "Served":
+      return served.version === "v1beta2"
+        ? trip
+        : {
+            _tag: "Failed",
+            step: "workload",
+            words: `Kueue is served as ${served.version} only: the server refuses to write a Workload that holds quota through it`
+          }
+  }
+}
+
+/** Keeps checks back, to tell them in their place. */
+const keeping = (world: World) =>
+  Effect.map(Ref.make<ReadonlyArray<Parameters<Recorder>>>([]), (kept) => ({
+    world: { ...world, record: (...check) => Ref.update(kept, (all) => [...all, check]) } satisfies World,
+    tell: Effect.flatMap(Ref.get(kept), (all) => Effect.forEach(all, (it) => world.record(...it), { discard: true }))
+  }))
+
+/** As `preflight`, with what `writable` needs when it asks again. */
 export const run = Effect.fn("Preflight.run")(function* (config: AdapterConfig, options: Options = {}) {
-  const api = yield* KubeApi.KubeApi
+  const given = yield* KubeApi.KubeApi
+  const inFlight = yield* Effect.makeSemaphore(Access.concurrency)
+  const api = KubeApi.transform((transport) => ({
+    ...transport,
+    call: (request) => inFlight.withPermits(1)(transport.call(request))
+  }))(given)
   const checks = yield* Ref.make<ReadonlyArray<Check>>([])
   const record: Recorder = (id, outcome, asked, found, remedy) => {
     const check: Check = { id, outcome, asked, found, ...(remedy === undefined ? {} : { remedy }) }
@@ -73,10 +124,11 @@ export const run = Effect.fn("Preflight.run")(function* (config: AdapterConfig, 
     )
   }
   const world: World = { api, config, timing: { ...timing, ...options.timing }, record }
+  const writes = config.access === "read-write"
 
-  const served = yield* versions(world)
-
-  const outcomes = yield* Access.ask(api, Access.needs(config))
+  const [served, outcomes] = yield* Effect.all([versions(world), Access.ask(api, Access.needs(config))], {
+    concurrency: 2
+  })
   for (const outcome of outcomes) {
     const { outcome: result, found } = reviewOutcome(outcome)
     yield* record(
@@ -95,14 +147,38 @@ export const run = Effect.fn("Preflight.run")(function* (config: AdapterConfig, 
       log: Access.reviewOf(outcomes, output.log.id),
       list: Access.reviewOf(outcomes, output.list.id),
       watch: Access.reviewOf(outcomes, output.watch.id),
-      updateWorkloads: Access.reviewOf(outcomes, Access.updateWorkloads(config.namespace).id),
+      updateWorkloads: Access.both(
+        Access.reviewOf(outcomes, Access.updateWorkloads(config.namespace).id),
+        Access.reviewOf(outcomes, Access.getWorkloads(config.namespace).id)
+      ),
       patchTrainJobs: Access.reviewOf(outcomes, Access.patchTrainJobs(config.namespace).id)
     }
   }
 
-  if (config.kueue !== undefined) {
-    const { gate, steps } = yield* Gate.prove({ namespace: config.namespace, kueue: config.kueue }, served)
-    for (const step of steps) {
+  // Nothing of these depends on another
+  const runtimes = yield* keeping(world)
+  const [gate, chosen, left] = yield* Effect.all(
+    [
+      config.kueue === undefined
+        ? Effect.succeedNone
+        : Effect.asSome(
+            Effect.provideService(
+              Gate.prove({ namespace: config.namespace, kueue: config.kueue }, served),
+              KubeApi.KubeApi,
+              api
+            )
+          ),
+      options.spec !== undefined
+        ? ProbeRuntime.runtimeOfSpec(runtimes.world, options.spec)
+        : writes
+          ? ProbeRuntime.anyRuntime(runtimes.world)
+          : Effect.succeed(noRuntime("not looked for: the backend is read-only")),
+      writes ? Effect.asSome(HoldProbe.strangers(world)) : Effect.succeedNone
+    ],
+    { concurrency: 3 }
+  )
+  if (gate._tag === "Some") {
+    for (const step of gate.value.steps) {
       yield* record(
         step.id,
         stepOutcome[step.outcome],
@@ -111,39 +187,24 @@ export const run = Effect.fn("Preflight.run")(function* (config: AdapterConfig, 
         step.remedy === "" ? undefined : step.remedy
       )
     }
-    facts = { ...facts, gate }
+    facts = { ...facts, gate: gate.value.gate }
   }
+  yield* runtimes.tell
 
-  if (config.access === "read-only") {
-    if (options.spec !== undefined) yield* ProbeRuntime.runtimeOfSpec(world, options.spec)
+  if (left._tag === "None") {
     yield* record("hold", "skipped", "the hold round trip", "not probed: the backend is read-only")
   } else {
-    const chosen = yield* options.spec === undefined
-      ? ProbeRuntime.anyRuntime(world)
-      : ProbeRuntime.runtimeOfSpec(world, options.spec)
     const captured: Facts.Capture =
       config.kueue === undefined
         ? yield* HoldProbe.capture(world, chosen, Access.reviewOf(outcomes, `create trainjobs.${trainerGroup}`))
         : { _tag: "NotAsked" }
-    const trip = yield* HoldProbe.hold(world, chosen, outcomes, captured)
-    facts = { ...facts, capture: captured, hold: trip }
-  }
-  // Through v1beta1 alone the server refuses to write a Workload that holds quota, which is what a hold is
-  if (
-    config.kueue !== undefined &&
-    served._tag === "Served" &&
-    served.version !== "v1beta2" &&
-    facts.hold._tag === "Passed"
-  ) {
+    const trip = yield* HoldProbe.hold(world, chosen, outcomes, captured, left.value)
     facts = {
       ...facts,
-      hold: {
-        _tag: "Failed",
-        step: "workload",
-        words: `Kueue is served as ${served.version} only: the server refuses to write a Workload that holds quota through it`
-      }
+      capture: captured,
+      hold: config.kueue === undefined ? trip : throughKueue(served, trip)
     }
   }
   const report: Report = { checks: yield* Ref.get(checks), facts, mode: WriteGate.decide(facts) }
-  return { report, served }
+  return { report, served, chosen } satisfies Findings
 })

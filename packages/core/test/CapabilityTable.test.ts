@@ -140,10 +140,7 @@ describe("over every combination of facts", () => {
         if (verdict._tag !== "ReadOnly") expect.fail(JSON.stringify({ verdict, facts }))
         continue
       }
-      const allowed =
-        facts.mode === "kueue"
-          ? facts.gate._tag === "Proven"
-          : facts.capture._tag === "Free" || facts.capture._tag === "NotAsked"
+      const allowed = facts.mode === "kueue" ? facts.gate._tag === "Proven" : facts.capture._tag === "Free"
       if ((verdict._tag === "Writable") !== allowed) expect.fail(JSON.stringify({ verdict, facts }))
       if (verdict._tag === "ObserveOnly" && verdict.reason === "") expect.fail("observe-only without a reason")
     }

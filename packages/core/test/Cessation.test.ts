@@ -5,6 +5,7 @@ import * as KubeApiModule from "@dispatch-kubeflow/core/kube/KubeApi"
 import { KubeUnavailable } from "@dispatch-kubeflow/core/kube/KubeError"
 import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { KubeTransport } from "@dispatch-kubeflow/core/kube/KubeTransport"
+import type * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
@@ -239,6 +240,37 @@ describe("ceased", () => {
         : [])
     ]
   }
+
+  it.scoped("a pod that is bound to another Node while the Nodes are read: no yes without that Node", () =>
+    Effect.gen(function* () {
+      const world = yield* started()
+      const api = yield* KubeApi
+      const nodes = (yield* world.pods(namespace)).map((pod) => pod.spec?.nodeName ?? "")
+      yield* Effect.forEach(nodes, world.deleteNode)
+      yield* world.createNode("late")
+      expect((yield* (yield* make).ceased(ref)).ceased).toBe(true)
+      let lists = 0
+      const bound = intercept(api, (request) =>
+        request.verb === "list" && request.plural === "pods"
+          ? (it) =>
+              Effect.map(api.transport.call(it), (reply) => {
+                lists += 1
+                const list = reply.body as { readonly items: ReadonlyArray<Core.Pod> }
+                const late = list.items.slice(0, 1).map((pod) => ({
+                  ...pod,
+                  metadata: { ...pod.metadata, name: `${pod.metadata.name}-late`, uid: "late" },
+                  spec: { ...pod.spec, nodeName: "late" }
+                }))
+                return lists === 1 ? reply : { ...reply, body: { ...list, items: [...list.items, ...late] } }
+              })
+          : undefined
+      )
+      const verdict = yield* Effect.flatMap(Effect.provideService(make, KubeApi, bound), ({ ceased }) => ceased(ref))
+      expect(verdict).toMatchObject({ ceased: false, ended: false })
+      expect(verdict.nodes.find(({ name }) => name === "late")?.state).toBe("ready")
+      expect(verdict.reasons).toEqual(["Node late is ready"])
+    }).pipe(Effect.provide(layer()))
+  )
 
   it.scoped("works read-only: get and list alone, by name, and nothing is written", () =>
     Effect.gen(function* () {

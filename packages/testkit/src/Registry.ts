@@ -381,6 +381,9 @@ const withoutMutable = (spec: Json.JsonObject): Json.JsonObject => {
   ])
 }
 
+const withoutSeconds = (toleration: Json.Json): Json.Json =>
+  Json.isObject(toleration) ? Json.omit(toleration, ["tolerationSeconds"]) : toleration
+
 const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
   const spec = Json.object(pod["spec"])
   const containers = Json.array(spec["containers"])
@@ -432,18 +435,29 @@ const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): Re
           )
         ]
   if (tooLate) return deadlineErrors
-  const oldTolerations = Json.array(before["tolerations"])
-  const tolerations = Json.array(spec["tolerations"])
+  const tolerations = Json.array(spec["tolerations"]).map(withoutSeconds)
+  const kept = Json.array(before["tolerations"])
+    .map(withoutSeconds)
+    .every((toleration) => tolerations.some((present) => Json.equal(present, toleration)))
+  const tolerationErrors: ReadonlyArray<FieldError> = kept
+    ? []
+    : [
+        {
+          field: "spec.tolerations",
+          reason: "FieldValueForbidden",
+          message: "Forbidden: existing toleration can not be modified except its tolerationSeconds"
+        }
+      ]
   const graceBefore = Json.number(before["terminationGracePeriodSeconds"])
   const unchanged =
     Json.equal(withoutMutable(spec), withoutMutable(before)) &&
-    oldTolerations.every((toleration) => tolerations.some((present) => Json.equal(present, toleration))) &&
     (Json.equal(spec["terminationGracePeriodSeconds"], before["terminationGracePeriodSeconds"]) ||
       (graceBefore !== undefined && graceBefore < 0 && spec["terminationGracePeriodSeconds"] === 1))
   return unchanged
-    ? deadlineErrors
+    ? [...deadlineErrors, ...tolerationErrors]
     : [
         ...deadlineErrors,
+        ...tolerationErrors,
         {
           field: "spec",
           reason: "FieldValueForbidden",
@@ -623,6 +637,22 @@ const jobSpecErrors = (spec: Json.JsonObject): ReadonlyArray<FieldError> => {
   return errors
 }
 
+const jobCounters = ["active", "succeeded", "failed", "ready", "terminating"]
+
+/** What the status of a Job may say, and take back. */
+const jobStatusErrors = (job: Json.JsonObject, old: Json.JsonObject): ReadonlyArray<FieldError> => {
+  const count = (object: Json.JsonObject, key: string): number => Json.number(Json.at(object, "status", key)) ?? 0
+  const wrong = (key: string, text: string): FieldError =>
+    invalid(`status.${key}`, `Invalid value: ${count(job, key)}: ${text}`)
+  return [
+    ...jobCounters.filter((key) => count(job, key) < 0).map((key) => wrong(key, "must be greater than or equal to 0")),
+    ...(count(job, "ready") > count(job, "active") ? [wrong("ready", "cannot set more ready pods than active")] : []),
+    ...["failed", "succeeded"]
+      .filter((key) => count(job, key) < count(old, key))
+      .map((key) => wrong(key, `cannot decrease the ${key} counter`))
+  ]
+}
+
 const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
   const spec = Json.object(job["spec"])
   if (old === undefined) {
@@ -661,6 +691,8 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
     return errors
   }
   const before = Json.object(old["spec"])
+  // A write of the status leaves the rest as it is
+  if (spec === before || job["status"] !== old["status"]) return jobStatusErrors(job, old)
   const errors: Array<FieldError> = [...jobSpecErrors(spec)]
   const elastic =
     spec["completionMode"] === "Indexed" &&
@@ -689,7 +721,7 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
   }
   if (!Json.equal(template, templateBefore)) {
     // Of a Job that never ran only the pod's spec is compared as a whole
-    const path = neverStarted && spec["suspend"] === true ? ["template", "spec"] : ["template"]
+    const path = neverStarted ? ["template", "spec"] : ["template"]
     errors.push(
       invalid(`spec.${path.join(".")}`, `Invalid value: ${JSON.stringify(Json.at(spec, ...path))}: field is immutable`)
     )

@@ -25,8 +25,8 @@ export class VirtualTime extends Context.Tag("@dispatch-kubeflow/example-dispatc
 /** `Effect.never` keeps a timer, and with it everything that waits: thousands of schedules would stay in memory. */
 export const never: Effect.Effect<never> = Effect.async<never>(() => undefined)
 
-// A schedule needs some hundred thousand turns; what takes a hundred times as many at one instant turns in a circle
-const turnsAtOneInstant = 20_000_000
+// An instant needs some ten thousand turns at most; what takes a hundred times as many turns in a circle
+const turnsAtOneInstant = 1_000_000
 
 interface Sleeper {
   readonly due: number

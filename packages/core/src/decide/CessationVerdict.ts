@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { DateTime } from "effect"
 import type * as Batch from "../model/Batch.js"
 import type * as Core from "../model/Core.js"
 import { outOfServiceTaint } from "../model/Core.js"
@@ -84,6 +85,8 @@ export interface PodAnswer {
 
 /** The answer of `ceased`. */
 export interface Verdict {
+  /** When the Nodes were read, RFC 3339. */
+  readonly at: string
   /** Every Node of the execution is known, and is deleted or out of service. */
   readonly ceased: boolean
   /** Every pod of the execution is proven to have ended, or its Node ceased or was rebooted. */
@@ -343,11 +346,13 @@ const strays = (all: Execution.Executions<Pod>): ReadonlyArray<string> => {
 /** Decides. Total; never a yes for want of knowledge. */
 export const decide = (facts: Facts): Verdict => {
   const { evidence, uid } = facts
+  const at = DateTime.formatIso(DateTime.unsafeMake(facts.now))
   const { all, execution } = executionOf(evidence, uid)
   const trainJob = Evidence.trainJob(evidence, uid)
   const known = trainJob?.trainJob.metadata.uid ?? uid
   if (execution === undefined) {
     return {
+      at,
       ceased: false,
       ended: false,
       uid: known,
@@ -457,6 +462,7 @@ export const decide = (facts: Facts): Verdict => {
   cautions.push(...strays(all))
 
   return {
+    at,
     ceased: nodes.length > 0 && unknown.length === 0 && nodes.every(({ ceased }) => ceased),
     ended:
       pods.length > 0 &&

@@ -54,7 +54,7 @@ export interface Facts {
     readonly list: Review
     /** watch pods */
     readonly watch: Review
-    /** update workloads.kueue.x-k8s.io */
+    /** update workloads.kueue.x-k8s.io, and get, with which an update begins */
     readonly updateWorkloads: Review
     /** patch trainjobs.trainer.kubeflow.org */
     readonly patchTrainJobs: Review

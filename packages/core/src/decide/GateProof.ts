@@ -58,6 +58,8 @@ export interface Step {
 /** How far our own clock may be off, in milliseconds, when the server's is not known. */
 export const skewAllowance = 5000
 
+const headerPrecision = 1000
+
 /** What a proof never covers; part of every `yes`. */
 export const notCovered =
   "not covered: a person who un-suspends by hand, moves the queue label or edits the queue passes the gate (the watch reports it)"
@@ -352,7 +354,8 @@ const leaseStep = ({ kueue, lease, now }: Findings): Step => {
     if (renewed === undefined || seconds === undefined || seconds === null) {
       return refuted(id, object, "has no renewTime or no leaseDurationSeconds", "start the check's controller")
     }
-    const left = renewed + seconds * 1000 - now.millis
+    // The Date header is cut to whole seconds: the server may be that much later
+    const left = renewed + seconds * 1000 - now.millis - (now.of === "server" ? headerPrecision : 0)
     const clock = now.of === "server" ? "the server's clock" : "our clock"
     if (now.of === "client" && Math.abs(left) <= skewAllowance) {
       return unknown(

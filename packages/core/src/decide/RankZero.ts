@@ -111,11 +111,41 @@ const trainerPods = <P extends Execution.PodRecord>(
   return sameSet.map((it) => trainerPodsIn(it, replicatedJob)).findLast((pods) => pods.length > 0) ?? []
 }
 
-/** Chooses rank 0's pod. `replicatedJob` is the trainer's, undefined when no JobSet and no Job is left to tell. */
+/**
+ * The ranks of the current (else the last) execution, in order: as many as its Job has completions, and every one of which a
+ * pod was seen. `completions` is by Job uid.
+ */
+export const ranks = <P extends Execution.PodRecord>(
+  facts: Execution.Facts<P>,
+  replicatedJob: string,
+  completions: ReadonlyMap<string, number>
+): ReadonlyArray<number> => {
+  const { current, last } = Execution.executions(facts)
+  const execution = current ?? last
+  if (execution === undefined) return []
+  const run = execution.newest.runs.findLast((it) => it.replicatedJob === replicatedJob && it.jobIndex === "0")
+  const expected = run === undefined ? 0 : (completions.get(run.jobUid) ?? 0)
+  const seen = trainerPods(execution, replicatedJob).flatMap((pod) => {
+    const index = completionIndex(pod)
+    return index !== undefined && /^\d+$/.test(index) ? [Number(index)] : []
+  })
+  return [...new Set([...Array.from({ length: expected }, (_, index) => index), ...seen])].toSorted((a, b) => a - b)
+}
+
+/** Which start of which execution a reader follows. The same for every rank of it. */
+export const startOf = ({ number, newest }: Execution.Execution): string =>
+  [number ?? "", newest.jobSetUid, newest.restartAttempt].join("/")
+
+/**
+ * Chooses the pod of a rank, of rank 0 where none is given. `replicatedJob` is the trainer's, undefined when no JobSet and
+ * no Job is left to tell.
+ */
 export const choose = <P extends Execution.PodRecord>(
   facts: Execution.Facts<P>,
-  replicatedJob: string | undefined
+  replicatedJob: string | undefined,
+  rank = 0
 ): Answer<P> => {
+  const wanted = String(rank)
   const { trainJob } = facts
   const { all, current, last } = Execution.executions(facts)
   const execution = current ?? last
@@ -131,7 +161,11 @@ export const choose = <P extends Execution.PodRecord>(
   }
   if (replicatedJob === undefined) {
     return execution.over
-      ? { _tag: "Gone", execution, reason: "its JobSet and Jobs are gone, so which pod was rank 0 cannot be told" }
+      ? {
+          _tag: "Gone",
+          execution,
+          reason: `its JobSet and Jobs are gone, so which pod was rank ${wanted} cannot be told`
+        }
       : { _tag: "NoneYet", execution, reason: "its JobSet cannot be seen yet" }
   }
   const pods = trainerPods(execution, replicatedJob)
@@ -142,7 +176,7 @@ export const choose = <P extends Execution.PodRecord>(
       reason: `the pods of replicatedJob "${replicatedJob}" carry no completion index: its Job is not Indexed`
     }
   }
-  const ranked = pods.filter((pod) => completionIndex(pod) === "0")
+  const ranked = pods.filter((pod) => completionIndex(pod) === wanted)
   const present = ranked.filter((pod) => !pod.gone)
   const newest = present.at(-1)
   if (newest !== undefined) {
@@ -165,17 +199,17 @@ export const choose = <P extends Execution.PodRecord>(
   const earlier = all
     .filter((it) => it !== execution)
     .flatMap((it) => trainerPods(it, replicatedJob).map((pod) => ({ pod, execution: it })))
-    .findLast(({ pod }) => completionIndex(pod) === "0" && pod.phase === "Succeeded")
+    .findLast(({ pod }) => completionIndex(pod) === wanted && pod.phase === "Succeeded")
   if (earlier !== undefined) {
     return {
       _tag: "Gone",
       execution,
-      reason: `rank 0 had succeeded in ${describe(earlier.execution)} (pod "${earlier.pod.name}"), so ${describe(execution)} runs without it`
+      reason: `rank ${wanted} had succeeded in ${describe(earlier.execution)} (pod "${earlier.pod.name}"), so ${describe(execution)} runs without it`
     }
   }
   return ended !== undefined || execution.over
-    ? { _tag: "Gone", execution, reason: `${describe(execution)} is over and rank 0 has left no pod` }
-    : { _tag: "NoneYet", execution, reason: `rank 0 of ${describe(execution)} has no pod yet` }
+    ? { _tag: "Gone", execution, reason: `${describe(execution)} is over and rank ${wanted} has left no pod` }
+    : { _tag: "NoneYet", execution, reason: `rank ${wanted} of ${describe(execution)} has no pod yet` }
 }
 
 /** One run of the trainer's container in its pod; a restart in place makes another. */

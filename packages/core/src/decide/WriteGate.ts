@@ -23,7 +23,7 @@ const because = (capability: string, support: Support): string =>
 
 /**
  * AttemptInjection must be `yes` to write at all, and in Kueue mode so must ReadmissionGate. In plain mode a namespace
- * that Kueue captures, or of which that was asked and could not be learnt, is observed only.
+ * that Kueue captures, or of which that is not known, is observed only.
  */
 export const decide = (facts: Facts): Verdict => {
   if (facts.access === "read-only") return { _tag: "ReadOnly", reason: "the backend is configured read-only" }
@@ -35,6 +35,7 @@ export const decide = (facts: Facts): Verdict => {
   }
   switch (facts.capture._tag) {
     case "NotAsked":
+      return observeOnly(`whether Kueue captures namespace "${facts.namespace}" was not asked: run a preflight`)
     case "Free":
       return { _tag: "Writable" }
     case "Captured":

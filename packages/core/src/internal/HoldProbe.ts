@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Clock, DateTime, Duration, Effect, Option, Random, Ref } from "effect"
+import { Clock, DateTime, Duration, Effect, type Either, Option, Random, Ref } from "effect"
 import * as Access from "../Access.js"
 import { admissionAnnotation, patchManager, probeLabel } from "../AdapterConfig.js"
 import type * as Facts from "../decide/Facts.js"
@@ -151,9 +151,12 @@ const ageOf = (job: TrainJob, now: number): number =>
     onSome: (created) => now - DateTime.toEpochMillis(created)
   })
 
-/** Probes that an earlier preflight left behind. */
-const strangers = ({ api, config }: World) =>
-  patiently(api.list(trainJobs, { namespace: config.namespace, labels: Selector.labelExists(probeLabel) }))
+/** Probes that an earlier preflight left behind, or why they are not known. */
+export const strangers = ({ api, config }: World): Effect.Effect<Either.Either<ReadonlyArray<TrainJob>, KubeError>> =>
+  patiently(api.list(trainJobs, { namespace: config.namespace, labels: Selector.labelExists(probeLabel) })).pipe(
+    Effect.map(({ items }) => items),
+    Effect.either
+  )
 
 /**
  * Deletes the probes of preflights that were killed. One that is younger than a preflight can be may belong to one that
@@ -487,7 +490,8 @@ export const hold = Effect.fn("Preflight.hold")(function* (
   world: World,
   chosen: Chosen,
   outcomes: ReadonlyArray<Access.Outcome>,
-  captured: Facts.Capture
+  captured: Facts.Capture,
+  left: Either.Either<ReadonlyArray<TrainJob>, KubeError>
 ) {
   const { record } = world
   const asked = "the hold round trip"
@@ -503,9 +507,8 @@ export const hold = Effect.fn("Preflight.hold")(function* (
   }
   if (captured._tag === "Captured") return yield* refused("capture", captured.reason)
   if (chosen._tag === "None") return yield* undecided(chosen.reason)
-  const left = yield* Effect.either(strangers(world))
   const trip = yield* roundTrip(world, chosen)
-  if (left._tag === "Right") yield* sweep(world, left.right.items)
+  if (left._tag === "Right") yield* sweep(world, left.right)
   else {
     yield* record(
       "hold.sweep",

@@ -11,7 +11,7 @@ import { Cluster } from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import * as Registry from "@dispatch-kubeflow/testkit/Registry"
-import type * as Store from "@dispatch-kubeflow/testkit/Store"
+import * as Store from "@dispatch-kubeflow/testkit/Store"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import { Effect, Either, FastCheck as fc, TestClock } from "effect"
 import * as Manifests from "../manifests.js"
@@ -19,6 +19,8 @@ import * as Manifests from "../manifests.js"
 export const namespace = "team-a"
 export const controller = "acme.io/gate"
 export const subject = Rbac.serviceAccount(namespace, "dispatcher")
+
+const localQueues: Store.Type = { group: "kueue.x-k8s.io", plural: "localqueues" }
 
 const manifests = Manifests.load("kueue")
 const grants = Manifests.grants(manifests)
@@ -55,7 +57,8 @@ const later = [
   "the check is dropped",
   "the queue is stopped",
   "the queue selects others",
-  "a permission is taken away"
+  "a permission is taken away",
+  "Kueue captures the namespace"
 ] as const
 
 export const anyCluster = fc.record({
@@ -95,6 +98,8 @@ export const anyCluster = fc.record({
     ahead: mostly(0, -3 * hour, 3 * hour, -4000, 4000, 400),
     dated: mostly(true, false)
   }),
+  /** Whether there is a LocalQueue called "default", to which Kueue gives every job that names no queue. */
+  capturing: mostly(false, true),
   localQueue: fc.record({ exists: mostly(true, false), active, deleting: mostly(false, true) }),
   clusterQueue: fc.record({
     exists: mostly(true, false),
@@ -208,6 +213,24 @@ const foreignWebhook = (what: (typeof webhooks)[number]): Store.Admission => {
   }
 }
 
+/** Kueue's webhook, as far as it takes over jobs that name no queue. */
+const capturing: Store.Admission = {
+  name: "mtrainjob.kb.io",
+  admit: ({ definition, object, operation, state }) => {
+    if (definition.plural !== "trainjobs" || operation !== "CREATE") return undefined
+    const metadata = object["metadata"] as Json
+    const labels = (metadata["labels"] ?? {}) as Json
+    const named = labels["kueue.x-k8s.io/queue-name"] !== undefined
+    if (named || Store.get(state, localQueues, namespace, "default") === undefined) return undefined
+    const spec = object["spec"] as Json
+    return Either.right({
+      ...object,
+      metadata: { ...metadata, labels: { ...labels, "kueue.x-k8s.io/queue-name": "default" } },
+      spec: { ...spec, suspend: true }
+    } as typeof object)
+  }
+}
+
 const conditions = (status: Random["localQueue"]["active"]) =>
   status === "absent" ? {} : { conditions: [{ type: "Active", status, reason: "Ready", message: "" }] }
 
@@ -263,6 +286,13 @@ const queueObjects = (random: Random): ReadonlyArray<object> => {
             metadata: { name: "gate", ...deletion(random.check.deleting) },
             spec: { controllerName: random.check.controllerName },
             status: conditions(random.check.active)
+          }),
+          ...given(random.capturing, {
+            apiVersion,
+            kind: "LocalQueue",
+            metadata: { name: "default", namespace },
+            spec: { clusterQueue: "pool" },
+            status: conditions("True")
           }),
           check("other", "acme.io/other"),
           check("multi", "kueue.x-k8s.io/multikueue"),
@@ -435,6 +465,9 @@ export const build = (random: Random) =>
             })
           )
           return
+        case "Kueue captures the namespace":
+          yield* door.seed(queueObjects({ ...random, capturing: true }))
+          return
         case "a permission is taken away":
           yield* door.seed(granted([...random.lacking, random.taken]))
       }
@@ -453,5 +486,8 @@ export const layer = (random: Random) =>
       ...(random.trainerApi ? [] : (["trainer"] as const)),
       ...(random.jobSetApi ? [] : (["trainer", "jobset"] as const))
     ],
-    ...(random.webhook === undefined ? {} : { admission: [foreignWebhook(random.webhook)] })
+    admission: [
+      ...(random.kueueApi === "absent" ? [] : [capturing]),
+      ...(random.webhook === undefined ? [] : [foreignWebhook(random.webhook)])
+    ]
   })

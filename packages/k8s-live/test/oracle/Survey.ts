@@ -67,7 +67,7 @@ export const survey = (random: RandomCluster.Random, mutant?: Mutant): Effect.Ef
     const believed = mutant?.believes
     const answers = Effect.map(
       believed === undefined
-        ? adapter.capabilities()
+        ? Effect.orDie(adapter.capabilities())
         : Effect.map(adapter.facts, (facts) => CapabilityTable.answer(believed(facts))),
       (all) => (mutant?.says === undefined ? all : all.map(mutant.says))
     )

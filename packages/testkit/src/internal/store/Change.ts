@@ -466,11 +466,14 @@ const applyPatch = (call: Call): Step<Done> =>
     const undeclared = Fields.undeclared(type, configuration).map((path) => `${path}: field not declared in schema`)
     if (undeclared.length > 0) {
       const [group, version] = apiVersion.includes("/") ? [apiVersion] : ["", apiVersion]
-      const place = `${Json.text(Json.at(configuration, "metadata", "namespace"))}/${name}; ${group ?? ""}${version === undefined ? "" : `/${version}`}, Kind=${kind}`
+      const shownName = get(state, type, request.namespace, name) === undefined ? name : ""
+      const place = `${Json.text(Json.at(configuration, "metadata", "namespace"))}/${Json.text(Json.at(configuration, "metadata", "name") ?? shownName)}; ${group ?? ""}${version === undefined ? "" : `/${version}`}, Kind=${kind}`
       return yield* Either.left(
         Failure.plain(
           `failed to create typed patch object (${place}): ${
-            undeclared.length === 1 ? undeclared.join("") : `errors:\n${undeclared.map((text) => `  ${text}`).join("\n")}`
+            undeclared.length === 1
+              ? undeclared.join("")
+              : `errors:\n${undeclared.map((text) => `  ${text}`).join("\n")}`
           }`
         )
       )
@@ -564,7 +567,12 @@ export const patch = (call: Call): Step<Done> =>
     const problem = decodeProblem(type, incoming)
     if (problem !== undefined) return yield* Either.left(patchError(incoming, problem))
     // What was merged is written with its keys in order
-    const strangers = unknownTexts(unknown.toSorted())
+    const strangers = [
+      ...(request.patchType === "json"
+        ? unknownTexts(Fields.unknownInPatch(request.body)).map((text) => `json patch ${text}`)
+        : []),
+      ...unknownTexts(type.custom ? unknown : unknown.toSorted())
+    ]
     if (strangers.length > 0 && request.query["fieldValidation"] === "Strict") {
       return yield* Either.left(patchError(given, strictText(strangers)))
     }

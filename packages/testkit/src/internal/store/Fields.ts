@@ -171,53 +171,67 @@ const rootShape = (type: Registry.ResourceDefinition): { readonly [field: string
   return shape
 }
 
-interface Walk {
-  readonly shape: Shape
-  readonly path: string
-  /** The name of the field, which says how the items of a list are told apart. */
-  readonly field: string
-}
+/** What is below a value whose shape is this; `undefined` where nothing is looked into. */
+const resolved = (shape: Shape): Exclude<Shape, string> | undefined =>
+  typeof shape === "string" ? messageShape(shape) : shape
 
-type Item = (walk: Walk, item: Json.Json, index: number) => string
+const isListShape = (shape: Exclude<Shape, string>): shape is readonly [Shape] => Array.isArray(shape)
 
-const byIndex: Item = ({ path }, _, index) => `${path}[${index}]`
+/** The shape of a member; `undefined` when there is no such member. */
+const memberShape = (shape: { readonly [field: string]: Shape }, key: string): Shape | undefined =>
+  Object.hasOwn(shape, key) ? shape[key] : shape["*"]
 
 /** The value without what its shape does not name; as it is when there is nothing of the kind. */
-const known = (value: Json.Json, walk: Walk, item: Item, strangers: Array<string>): Json.Json => {
-  const { path } = walk
-  const shape = typeof walk.shape === "string" ? messageShape(walk.shape) : walk.shape
+const known = (value: Json.Json, given: Shape, path: string, strangers: Array<string>): Json.Json => {
+  const shape = resolved(given)
   if (shape === undefined) return value
-  if (Json.isArray(value)) {
-    const of = shape as readonly [Shape]
+  if (isListShape(shape)) {
+    if (!Json.isArray(value)) return value
     let index = -1
-    return Array.isArray(shape)
-      ? Json.mapItems(value, (entry) => {
-          index += 1
-          return known(entry, { shape: of[0], path: item(walk, entry, index), field: "" }, item, strangers)
-        })
-      : value
+    return Json.mapItems(value, (entry) => {
+      index += 1
+      return known(entry, shape[0], `${path}[${index}]`, strangers)
+    })
   }
-  if (!Json.isObject(value) || Array.isArray(shape)) return value
-  const members = shape as { readonly [field: string]: Shape }
+  if (!Json.isObject(value)) return value
   let changed: Record<string, Json.Json> | undefined
   for (const key of Object.keys(value)) {
     const entry = value[key]
     if (entry === undefined) continue
     const below = path === "" ? key : `${path}.${key}`
-    const next = Object.hasOwn(members, key) ? members[key] : members["*"]
+    const next = memberShape(shape, key)
     if (next === undefined) {
       strangers.push(below)
       changed ??= { ...value }
       delete changed[key]
       continue
     }
-    if (next === any) continue
-    const kept = known(entry, { shape: next, path: below, field: key }, item, strangers)
+    const kept = next === any ? entry : known(entry, next, below, strangers)
     if (kept === entry) continue
     changed ??= { ...value }
     changed[key] = kept
   }
   return changed ?? value
+}
+
+/** Field management goes through members in order and stops at the first of an object that it does not know. */
+const undeclaredIn = (value: Json.Json, given: Shape, path: string, field: string): ReadonlyArray<string> => {
+  const shape = resolved(given)
+  if (shape === undefined) return []
+  if (isListShape(shape)) {
+    return Json.array(value).flatMap((entry, index) =>
+      undeclaredIn(entry, shape[0], `${path}${ManagedFields.itemPath(field, entry) ?? `[${index}]`}`, "")
+    )
+  }
+  if (!Json.isObject(value)) return []
+  const found: Array<string> = []
+  for (const key of Object.keys(value).toSorted()) {
+    const entry = value[key]
+    const next = memberShape(shape, key)
+    if (next === undefined) return [...found, `${path}.${key}`]
+    if (entry !== undefined && next !== any) found.push(...undeclaredIn(entry, next, `${path}.${key}`, key))
+  }
+  return found
 }
 
 /** An object without fields that its type does not have, and their paths in the order of the body. */
@@ -231,27 +245,26 @@ export const prune = (type: Registry.ResourceDefinition, object: Json.JsonObject
   const shape = rootShape(type)
   if (shape === undefined) return { object, unknown: [] }
   const unknown: Array<string> = []
-  const kept = known(object, { shape, path: "", field: "" }, byIndex, unknown)
+  const kept = known(object, shape, "", unknown)
+  // Of custom resources the metadata is read by somebody else, and first
+  const order = (path: string): string => `${path.startsWith("metadata.") ? 0 : 1}${path}`
+  if (type.custom) unknown.sort((a, b) => (order(a) < order(b) ? -1 : 1))
   return { object: Json.object(kept), unknown }
 }
 
 /** Paths of an applied object that the type does not have, as field management writes them: `.spec.bogus`. */
 export const undeclared = (type: Registry.ResourceDefinition, object: Json.JsonObject): ReadonlyArray<string> => {
-  const shape = rootShape(type)
-  const found: Array<string> = []
-  if (shape === undefined) {
-    const members = type.members
-    return members === undefined
-      ? []
-      : Object.keys(object)
-          .filter((key) => !["apiVersion", "kind", "metadata", ...members].includes(key))
-          .map((key) => `.${key}`)
-  }
-  known(
-    object,
-    { shape, path: "", field: "" },
-    ({ field, path }, entry, index) => `${path}${ManagedFields.itemPath(field, entry) ?? `[${index}]`}`,
-    found
-  )
-  return found.map((path) => `.${path}`)
+  const members = Object.fromEntries((type.members ?? []).map((member) => [member, any] as const))
+  const root = { apiVersion: any, kind: any, metadata, ...members }
+  return undeclaredIn(object, rootShape(type) ?? (type.members === undefined ? any : root), "", "")
 }
+
+const operationMembers = ["op", "path", "from", "value"]
+
+/** Paths in a JSON patch of what operations do not have: `[0].bogus`. */
+export const unknownInPatch = (patch: unknown): ReadonlyArray<string> =>
+  Json.array(Json.fromUnknown(patch)).flatMap((operation, index) =>
+    Object.keys(Json.object(operation))
+      .filter((key) => !operationMembers.includes(key))
+      .map((key) => `[${index}].${key}`)
+  )
