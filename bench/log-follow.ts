@@ -12,10 +12,7 @@
  */
 import { type ChildProcess, fork, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import type { ServerResponse } from "node:http"
-import { createServer } from "node:https"
-import type { AddressInfo } from "node:net"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -23,11 +20,9 @@ import * as Output from "@dispatch-kubeflow/core/Output"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import { Effect, Stream } from "effect"
+import * as RawServer from "./raw-server.js"
 import { median, ratio } from "./report.js"
 import * as Jobs from "./training-jobs.js"
-
-const certs = new URL("../packages/k8s-live/test/certs/", import.meta.url)
-const read = (name: string): string => readFileSync(new URL(name, certs), "utf8")
 
 interface Log {
   /** Bytes of a line, its newline included. */
@@ -74,108 +69,106 @@ const serve = (): void => {
   const perSecond = 20_000
   const content = (): string =>
     `${"step loss=0.123 lr=1e-4 tokens/s=48211 ".repeat(Math.ceil(log.line / 39)).slice(0, log.line - 1)}\n`
-  const block = (stamped: boolean): Buffer => {
+
+  const follow = (body: RawServer.Body, stamped: boolean): void => {
     const line = content()
-    return Buffer.from(
+    const size = line.length + (stamped ? stampSize : 0)
+    const original = Buffer.from(
       Array.from({ length: perSecond }, (_, index) => `${stamped ? stamp(0, index) : ""}${line}`).join("")
     )
-  }
-
-  const follow = (response: ServerResponse, stamped: boolean): void => {
-    const size = log.line + (stamped ? stampSize : 0)
-    const original = block(stamped)
-    let sent = 0
     let second = 0
-    let current = Buffer.alloc(0)
-    let at = 0
-    const next = (): void => {
-      const count = Math.min(perSecond, log.lines - sent)
-      current = Buffer.from(original.subarray(0, count * size))
+    /** The next second's lines as HTTP chunks. */
+    const next = (): Buffer | undefined => {
+      const count = Math.min(perSecond, log.lines - second * perSecond)
+      if (count <= 0) return undefined
       if (stamped) {
         const time = Buffer.from(stamp(second, 0).slice(0, 19))
-        for (let line = 0; line < count; line++) time.copy(current, line * size)
+        for (let line = 0; line < count; line++) time.copy(original, line * size)
       }
       second++
-      sent += count
-      at = 0
-    }
-    const step = log.chunk === 0 ? size : log.chunk
-    const more = (): void => {
-      while (!response.destroyed) {
-        if (at >= current.length) {
-          if (sent >= log.lines) break
-          next()
-        }
-        response.cork()
-        for (let batch = 0; batch < (log.chunk === 0 ? 64 : 1) && at < current.length; batch++) {
-          response.write(current.subarray(at, at + step))
-          at += step
-        }
-        response.uncork()
-        if (response.writableNeedDrain) return void response.once("drain", more)
+      const step = log.chunk === 0 ? size : log.chunk
+      const all = original.subarray(0, count * size)
+      const head = Buffer.from(`${step.toString(16)}\r\n`)
+      const whole = Math.floor(all.length / step)
+      const framed = Buffer.allocUnsafe(whole * (head.length + step + 2))
+      let to = 0
+      for (let index = 0; index < whole; index++) {
+        to += head.copy(framed, to)
+        to += all.copy(framed, to, index * step, (index + 1) * step)
+        to += framed.write("\r\n", to)
       }
-      ended = true
-      response.end()
+      const rest = all.subarray(whole * step)
+      return rest.length === 0 ? framed : Buffer.concat([framed, RawServer.chunk(rest)])
     }
-    more()
+    // Two seconds are ready before the first byte leaves
+    const ready = [next(), next()]
+    void body
+      .write(() => {
+        const bytes = ready.shift()
+        ready.push(next())
+        return bytes
+      })
+      .then(() => {
+        ended = true
+        body.end()
+      })
   }
 
-  const server = createServer({ key: read("srv.key"), cert: read("srv.crt") }, (request, response) => {
-    const url = new URL(request.url ?? "/", "https://localhost")
-    const asked = url.searchParams
-    const json = (body: object): void => {
-      response.writeHead(200, { "content-type": "application/json" })
-      response.end(JSON.stringify(body))
+  RawServer.listen(({ path, query }) => {
+    const list = (items: ReadonlyArray<object>): RawServer.Answer => ({
+      json: { kind: "List", apiVersion: "v1", metadata: { resourceVersion: "1" }, items }
+    })
+    if (path.endsWith("/log")) {
+      const stamped = query.get("timestamps") === "true"
+      return {
+        type: "text/plain",
+        open: (body) => {
+          if (query.get("follow") === "true") return follow(body, stamped)
+          const index = (log.lines - 1) % perSecond
+          const last = `${stamp(Math.floor((log.lines - 1) / perSecond), index)}${content()}`
+          const chunks = [RawServer.chunk(Buffer.from(last))]
+          return void body.write(() => chunks.shift()).then(body.end)
+        }
+      }
     }
-    const list = (items: ReadonlyArray<object>): void =>
-      json({ kind: "List", apiVersion: "v1", metadata: { resourceVersion: "1" }, items })
-    response.on("error", () => undefined)
-    if (url.pathname.endsWith("/log")) {
-      response.writeHead(200, { "content-type": "text/plain" })
-      const stamped = asked.get("timestamps") === "true"
-      if (asked.get("follow") === "true") return follow(response, stamped)
-      const index = (log.lines - 1) % perSecond
-      return void response.end(`${stamp(Math.floor((log.lines - 1) / perSecond), index)}${content()}`)
-    }
-    if (asked.get("watch") !== null) {
-      response.writeHead(200, { "content-type": "application/json" })
-      return response.flushHeaders()
-    }
-    switch (url.pathname) {
+    if (query.get("watch") !== null) return { type: "application/json", open: () => undefined }
+    switch (path) {
       case "/api":
-        return json({ kind: "APIVersions", versions: ["v1"] })
+        return { json: { kind: "APIVersions", versions: ["v1"] } }
       case "/apis":
-        return json({ kind: "APIGroupList", apiVersion: "v1", groups: [] })
+        return { json: { kind: "APIGroupList", apiVersion: "v1", groups: [] } }
       case "/api/v1":
-        return json({
-          kind: "APIResourceList",
-          groupVersion: "v1",
-          resources: [
-            { name: "pods", singularName: "pod", namespaced: true, kind: "Pod", verbs: ["get", "list", "watch"] }
-          ]
-        })
+        return {
+          json: {
+            kind: "APIResourceList",
+            groupVersion: "v1",
+            resources: [
+              { name: "pods", singularName: "pod", namespaced: true, kind: "Pod", verbs: ["get", "list", "watch"] }
+            ]
+          }
+        }
     }
-    switch (url.pathname.split("/").at(-1)) {
+    switch (path.split("/").at(-1)) {
       case podName:
-        return json(pod())
+        return { json: pod() }
       case "pods":
         return list([pod()])
       case "jobs":
         return list([Jobs.job(0, 1)])
       case "run-0":
-        return json(url.pathname.includes("/jobsets/") ? Jobs.jobSet(0, 1) : Jobs.trainJob(0, 1))
+        return { json: path.includes("/jobsets/") ? Jobs.jobSet(0, 1) : Jobs.trainJob(0, 1) }
       default:
+        return {
+          status: 404,
+          json: { kind: "Status", apiVersion: "v1", status: "Failure", reason: "NotFound", code: 404 }
+        }
     }
-    response.writeHead(404, { "content-type": "application/json" })
-    response.end(JSON.stringify({ kind: "Status", apiVersion: "v1", status: "Failure", reason: "NotFound", code: 404 }))
   })
   process.on("message", (message: Log) => {
     log = message
     ended = false
     process.send?.({})
   })
-  server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port))
-  process.on("disconnect", () => process.exit(0))
 }
 
 interface Measured {
@@ -190,22 +183,7 @@ const bench = async (): Promise<void> => {
   const large = Number(process.argv[4] ?? 1024)
   const child: ChildProcess = fork(fileURLToPath(import.meta.url), ["serve"])
   const [port] = (await once(child, "message")) as [number]
-  const kubeconfig = {
-    apiVersion: "v1",
-    kind: "Config",
-    clusters: [
-      {
-        name: "c",
-        cluster: {
-          server: `https://127.0.0.1:${port}`,
-          "certificate-authority-data": Buffer.from(read("ca.crt")).toString("base64")
-        }
-      }
-    ],
-    users: [{ name: "u", user: { token: "t" } }],
-    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-    "current-context": "x"
-  }
+  const kubeconfig = RawServer.kubeconfig(port)
   const kubectl = process.env["KUBECTL"] ?? "kubectl"
   const hasKubectl = spawnSync(kubectl, ["version", "--client"], { stdio: "ignore" }).status === 0
   const home = mkdtempSync(join(tmpdir(), "log-follow-"))

@@ -126,17 +126,23 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
 
   const answer = <A>(
     desk: Desk,
-    n: number,
+    { n, backend }: Entry.Attempt,
+    what: string,
     ask: Effect.Effect<A, Backend.Unavailable>,
     take: (answer: A) => Decide.Observed
   ): Effect.Effect<void> =>
-    Effect.matchEffect(ask, {
-      onFailure: (error) => wait(desk, n, "an answer", [error.message]),
-      onSuccess: (value) =>
-        Effect.sync(() => {
-          desk.waiting = undefined
-          desk.observed = { ...desk.observed, ...take(value) }
-        })
+    Effect.suspend(() => {
+      // A backend may try for a while before it answers
+      desk.waiting ??= { for: "an answer", reasons: [`${backend} is asked to ${what} submission ${n}`], times: 0 }
+      return Effect.matchEffect(ask, {
+        onFailure: (error) => wait(desk, n, "an answer", [error.message]),
+        onSuccess: (value) =>
+          Effect.sync(() => {
+            // Who waits for cessation is answered often, and in vain
+            if (desk.waiting?.for === "an answer") desk.waiting = undefined
+            desk.observed = { ...desk.observed, ...take(value) }
+          })
+      })
     })
 
   /** One step; whether there are more. */
@@ -165,7 +171,8 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
         case "Prepare":
           yield* answer(
             desk,
-            n,
+            attempt,
+            "prepare",
             backend.prepare(submission, work).pipe(
               Effect.map((id): Decide.Observed => ({ prepared: id })),
               Effect.catchTag("Refused", (error) => Effect.succeed<Decide.Observed>({ refused: error.message }))
@@ -174,13 +181,13 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
           )
           return true
         case "Start":
-          yield* answer(desk, n, backend.start({ ...submission, id: next.attempt.id }), (start) => ({ start }))
+          yield* answer(desk, attempt, "start", backend.start({ ...submission, id: next.attempt.id }), (start) => ({ start }))
           return true
         case "Fence":
-          yield* answer(desk, n, backend.fence(submission), (fence) => ({ fence }))
+          yield* answer(desk, attempt, "fence", backend.fence(submission), (fence) => ({ fence }))
           return true
         case "Ask":
-          yield* answer(desk, n, backend.stopped(submission), (stopped) => ({ stopped }))
+          yield* answer(desk, attempt, "examine", backend.stopped(submission), (stopped) => ({ stopped }))
           if (desk.observed.stopped !== undefined && !desk.observed.stopped.ceased && !desk.observed.stopped.ended) {
             const { reasons } = desk.observed.stopped
             desk.observed = { ...desk.observed, stopped: undefined }

@@ -26,9 +26,15 @@ export const untyped = (group: string, version: string, plural: string, kind: st
   Resource.make({ group, version, plural, kind, scope, schema: Schema.Struct({ ...Meta.envelope }) })
 
 /** One namespace of the programme. */
-export interface Stage {
+export interface Place {
   readonly api: KubeApi.Service
   readonly namespace: string
+  /** Where its pods run. */
+  readonly placement: Machine.Placement
+}
+
+/** One with machines that are played. */
+export interface Stage extends Place {
   readonly machines: ReadonlyArray<Machine.Machine>
 }
 
@@ -52,13 +58,13 @@ export const eventually = <A, E, R>(
 
 const runtime = "conforming"
 
-/** A namespace with its machines and a conforming runtime; everything goes with the scope. */
-export const stage = Effect.fn("e2e.stage")(function* (
+/** A namespace with a conforming runtime whose pods find their machines so; everything goes with the scope. */
+export const place = Effect.fn("e2e.place")(function* (
   api: KubeApi.Service,
   prefix: string,
-  machines: number,
-  endpoint: Machine.Endpoint | undefined
-): Effect.fn.Return<Stage, KubeError, Scope.Scope> {
+  placementOf: (namespace: string) => Machine.Placement,
+  image = "registry.example/train:1"
+) {
   const created = yield* Effect.acquireRelease(
     api.create(
       Core.namespaces,
@@ -68,26 +74,34 @@ export const stage = Effect.fn("e2e.stage")(function* (
     ({ metadata: { name } }) => Effect.ignore(api.remove(Core.namespaces, { name }, { propagation: "Background" }))
   )
   const namespace = created.metadata.name
+  const placement = placementOf(namespace)
   // Machines that are gone finish no deletion: without this the namespace would stay until the pod garbage collector came
   yield* Effect.addFinalizer(() => clear(api, namespace))
   yield* api.create(
     Trainer.trainingRuntimes,
     { namespace },
     Fixtures.namespacedRuntime(
-      Fixtures.torchConforming(runtime, {
-        image: "registry.example/train:1",
-        pod: Machine.placement(namespace),
-        terminationGracePeriodSeconds: 1
-      }),
+      Fixtures.torchConforming(runtime, { image, pod: placement, terminationGracePeriodSeconds: 1 }),
       namespace
     )
   )
+  return { api, namespace, placement }
+})
+
+/** A namespace with machines of its own that are played. */
+export const stage = Effect.fn("e2e.stage")(function* (
+  api: KubeApi.Service,
+  prefix: string,
+  machines: number,
+  endpoint: Machine.Endpoint | undefined
+): Effect.fn.Return<Stage, KubeError, Scope.Scope> {
+  const placed = yield* place(api, prefix, Machine.placement)
   const all = yield* Effect.forEach(
-    Array.from({ length: machines }, (_, index) => `${namespace}-${"abcdefgh"[index] ?? index}`),
-    (name) => Machine.make(api, namespace, name, endpoint),
+    Array.from({ length: machines }, (_, index) => `${placed.namespace}-${"abcdefgh"[index] ?? index}`),
+    (name) => Machine.make(api, placed.namespace, name, endpoint),
     { concurrency: "unbounded" }
   )
-  return { api, namespace, machines: all }
+  return { ...placed, machines: all }
 })
 
 const clear = (api: KubeApi.Service, namespace: string): Effect.Effect<void> =>
@@ -117,6 +131,8 @@ export interface Submission {
   /** In plain mode: the admission count that its pods carry. */
   readonly count?: number
   readonly labels?: Readonly<Record<string, string>>
+  /** Of the containers, where they really run. */
+  readonly command?: ReadonlyArray<string>
 }
 
 // Pods give a lost Node up after a second: nobody wants to wait Kubernetes' five minutes
@@ -129,13 +145,12 @@ const impatient = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachab
 
 /** Submits `<run>-<n>`. */
 export const submit = Effect.fn("e2e.submit")(function* (
-  { api, namespace }: Stage,
+  { api, namespace, placement }: Place,
   run: string,
   n: number,
-  { nodes = 1, cpu = "1", count, labels }: Submission = {}
+  { command, count, cpu = "1", labels, nodes = 1 }: Submission = {}
 ) {
   const ref = TrainJobRef.submission(namespace, run, n)
-  const { tolerations } = Machine.placement(namespace)
   yield* api.create(
     Trainer.trainJobs,
     { namespace },
@@ -143,7 +158,10 @@ export const submit = Effect.fn("e2e.submit")(function* (
       runtime,
       runtimeKind: "TrainingRuntime",
       numNodes: nodes,
-      trainer: { resourcesPerNode: { requests: { cpu } } },
+      trainer: {
+        resourcesPerNode: { requests: { cpu } },
+        ...(command === undefined ? {} : { command })
+      },
       ...(labels === undefined ? {} : { labels }),
       spec: {
         runtimePatches: [
@@ -161,7 +179,7 @@ export const submit = Effect.fn("e2e.submit")(function* (
                             ...(count === undefined
                               ? {}
                               : { metadata: { annotations: { [AdapterConfig.admissionAnnotation]: String(count) } } }),
-                            spec: { tolerations: [...tolerations, ...impatient] }
+                            spec: { tolerations: [...placement.tolerations, ...impatient] }
                           }
                         }
                       }
@@ -179,14 +197,14 @@ export const submit = Effect.fn("e2e.submit")(function* (
 })
 
 /** The pods of a TrainJob, by rank. */
-export const pods = ({ api, namespace }: Stage, name: string) =>
+export const pods = ({ api, namespace }: Place, name: string) =>
   Effect.map(
     api.list(Core.pods, { namespace, labels: Selector.labels({ [JobSet.jobSetNameLabel]: name }) }),
     ({ items }) => items.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
   )
 
 /** The pods of a TrainJob once so many of them run. */
-export const running = (on: Stage, name: string, count: number) =>
+export const running = (on: Place, name: string, count: number) =>
   eventually(
     Effect.map(pods(on, name), (items) => items.filter(({ status }) => status?.phase === "Running")),
     (items) => items.length === count

@@ -753,9 +753,7 @@ export const make = (
                 if (abandoned) return yield* Effect.never
                 if (Exit.isSuccess(taken)) {
                   const before = brought ? undefined : reader.last()
-                  const pieces: Array<LogResume.Piece> = []
-                  for (const chunk of taken.value) for (const piece of reader.push(chunk)) pieces.push(piece)
-                  const ending = yield* deliver(pieces, how.previous)
+                  const ending = yield* deliver(reader.push(...taken.value), how.previous)
                   if (ending !== undefined) return ending
                   if (!brought) brought = reader.last() !== before
                   activeAt = clock.unsafeCurrentTimeMillis()

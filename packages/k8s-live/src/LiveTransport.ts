@@ -135,6 +135,19 @@ const takeOf = (request: KubeRequest.KubeRequest, answer: Answer): Take<Readonly
     Option.map((failure) => unanswered(request, failure))
   )
 
+// A kubelet sends a line at a time while a program writes slowly: below this size a piece costs more than its copy
+const smallPiece = 4096
+
+/** The pieces of a body as they are, or copied into one where they are small. */
+const joined = (pieces: ReadonlyArray<Uint8Array>): Chunk.Chunk<Uint8Array> => {
+  if (pieces.length > 1) {
+    let size = 0
+    for (const piece of pieces) size += piece.length
+    if (size < smallPiece * pieces.length) return Chunk.of(Buffer.concat(pieces, size))
+  }
+  return Chunk.unsafeFromArray(pieces)
+}
+
 /** Decodes the body of a watch: whatever has come together is one chunk of frames. */
 const frames = (request: KubeRequest.KubeRequest, answer: Answer): Stream.Stream<WatchFrame, KubeError.KubeError> =>
   Stream.suspend(() => {
@@ -266,7 +279,7 @@ export const make = (http: KubeHttp): KubeTransport => {
             const text = yield* Effect.mapError(answer.text, (failure) => unanswered(request, failure))
             return yield* malformed(request, describeBody(answer, text))
           }
-          return Stream.repeatEffectChunkOption(Effect.map(takeOf(request, answer), Chunk.unsafeFromArray))
+          return Stream.repeatEffectChunkOption(Effect.map(takeOf(request, answer), joined))
         })
       )
   }

@@ -42,6 +42,13 @@ const types = {
   ClusterQueue: Kueue.clusterQueues,
   LocalQueue: Kueue.localQueues,
   AdmissionCheck: Kueue.admissionChecks,
+  WorkloadPriorityClass: kind(
+    "kueue.x-k8s.io",
+    "v1beta2",
+    "workloadpriorityclasses",
+    "WorkloadPriorityClass",
+    "Cluster"
+  ),
   Lease: Coordination.leases,
   ClusterTrainingRuntime: Trainer.clusterTrainingRuntimes,
   TrainingRuntime: Trainer.trainingRuntimes,

@@ -14,7 +14,7 @@ import { FastCheck as fc } from "effect"
 /** The two sorts. */
 export type Sort = "configmaps" | "trainjobs"
 
-/** A stored object. `content` is `data.k` of a ConfigMap and `spec.trainer.image` of a TrainJob. */
+/** A stored object. `content` is `data.k` of a ConfigMap and an annotation of a TrainJob's runtime patch. */
 export interface Entry {
   readonly sort: Sort
   readonly name: string
@@ -279,7 +279,12 @@ const specOf = (sort: Sort, content: string): Readonly<Record<string, unknown>> 
           managedBy: "kueue.x-k8s.io/multikueue",
           runtimeRef: { name: "torch-distributed" },
           suspend: true,
-          runtimePatches: [{ manager: "example.com/model", trainingRuntimeSpec: { note: content } }]
+          runtimePatches: [
+            {
+              manager: "example.com/model",
+              trainingRuntimeSpec: { template: { metadata: { annotations: { content } } } }
+            }
+          ]
         }
       }
 

@@ -89,25 +89,25 @@ const edit = (document: Json.Json, path: ReadonlyArray<string>, change: Edit): J
 }
 
 /** JSON patch: https://www.rfc-editor.org/rfc/rfc6902. Which operation failed is not told, as upstream. */
-export const json = (document: Json.JsonObject, patch: unknown): Result => {
+export const json = (document: Json.JsonObject, patch: unknown, looksAtFields = true): Result => {
+  // Without a look at its fields the patch is decoded by others with other words
+  const [prefix, list, operation] = looksAtFields
+    ? ["error decoding patch: ", "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"]
+    : ["", "jsonpatch.Patch", "jsonpatch.Operation"]
   if (!Array.isArray(patch)) {
-    return malformed(
-      `error decoding patch: json: cannot unmarshal ${goType(patch)} into Go value of type []handlers.jsonPatchOp`
-    )
+    return malformed(`${prefix}json: cannot unmarshal ${goType(patch)} into Go value of type ${list}`)
   }
-  const stranger = (patch as ReadonlyArray<unknown>).find((operation) => !Json.isObject(operation))
+  const stranger = (patch as ReadonlyArray<unknown>).find((entry) => !Json.isObject(entry))
   if (stranger !== undefined) {
-    return malformed(
-      `error decoding patch: json: cannot unmarshal ${goType(stranger)} into Go value of type handlers.jsonPatchOp`
-    )
+    return malformed(`${prefix}json: cannot unmarshal ${goType(stranger)} into Go value of type ${operation}`)
   }
   let current: Json.Json = document
-  for (const operation of patch as ReadonlyArray<unknown>) {
-    const op = Json.at(operation, "op")
-    const path = pointer(Json.at(operation, "path"))
+  for (const entry of patch as ReadonlyArray<unknown>) {
+    const op = Json.at(entry, "op")
+    const path = pointer(Json.at(entry, "path"))
     if (path === undefined) return unprocessable
-    const value = Json.at(operation, "value") ?? null
-    const from = pointer(Json.at(operation, "from"))
+    const value = Json.at(entry, "value") ?? null
+    const from = pointer(Json.at(entry, "from"))
     let next: Json.Json | undefined
     switch (op) {
       case "test":

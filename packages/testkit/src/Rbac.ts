@@ -229,10 +229,7 @@ export const check = (
   }
   const { group, name, namespace, resource, subresource, verb } = attributes
   const type = { group, plural: resource }
-  const where =
-    request.namespace === undefined || namespace === undefined
-      ? "at the cluster scope"
-      : `in the namespace ${JSON.stringify(namespace)}`
+  const where = namespace === undefined ? "at the cluster scope" : `in the namespace ${JSON.stringify(namespace)}`
   const shown = name === undefined || name === "" ? "" : ` ${JSON.stringify(name)}`
   const asked = subresource === undefined ? resource : `${resource}/${subresource}`
   return Failure.make(

@@ -821,7 +821,11 @@ const dataValidate = (object: Json.JsonObject): ReadonlyArray<FieldError> => {
     }
   }
   if (bytes > megabyte) {
-    errors.push({ field: "", reason: "FieldValueTooLong", message: `Too long: may not be more than ${megabyte} bytes` })
+    errors.push({
+      field: "[]",
+      reason: "FieldValueTooLong",
+      message: `Too long: may not be more than ${megabyte} bytes`
+    })
   }
   return errors
 }

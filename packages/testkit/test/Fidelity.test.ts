@@ -12,12 +12,20 @@ import * as Shrink from "../src/fidelity/Shrink.js"
 import * as Fixtures from "../src/Fixtures.js"
 import { readFileSync } from "node:fs"
 
-const prepared: Memory.Prepared = { namespace: "h-one", seed: 1, objects: Fixtures.shippedRuntimes }
+const prepared: Memory.Prepared = {
+  namespace: "h-one",
+  other: "h-one-other",
+  seed: 1,
+  objects: Fixtures.shippedRuntimes
+}
 
 const run = (sequence: ReadonlyArray<Operation.Operation>, namespace = "h-one") =>
   Effect.map(
-    Effect.flatMap(Memory.server({ ...prepared, namespace }), (server) => Runner.run(server, sequence)),
-    (observations) => Observation.normalise(observations, { namespace, startedAt: Date.now() })
+    Effect.flatMap(Memory.server({ ...prepared, namespace, other: `${namespace}-other` }), (server) =>
+      Runner.run(server, sequence)
+    ),
+    (observations) =>
+      Observation.normalise(observations, { namespace, other: `${namespace}-other`, startedAt: Date.now() })
   )
 
 const outcome = (observations: ReadonlyArray<Observation.Observation>, id: string): Observation.Outcome => {

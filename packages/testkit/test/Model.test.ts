@@ -23,7 +23,13 @@ const entryOf = (sort: Model.Sort, object: unknown): Omit<Model.Entry, "incarnat
     Json.string(
       sort === "configmaps"
         ? Json.at(object, "data", "k")
-        : Json.at(object, "spec", "runtimePatches", 0, "trainingRuntimeSpec", "note")
+        : Json.at(
+            Json.at(object, "spec", "runtimePatches", 0, "trainingRuntimeSpec"),
+            "template",
+            "metadata",
+            "annotations",
+            "content"
+          )
     ) ?? "",
   status: Json.string(Json.at(object, "status", "conditions", 0, "reason")) ?? "",
   deleting: Json.at(object, "metadata", "deletionTimestamp") !== undefined

@@ -84,12 +84,13 @@ export const play = <A, E>(effect: Effect.Effect<A, E, VirtualTime>, seed: numbe
   const clock: Clock.Clock = {
     [Clock.ClockTypeId]: Clock.ClockTypeId,
     unsafeCurrentTimeMillis: () => now,
-    unsafeCurrentTimeNanos: () => BigInt(Math.floor(now)) * bigintPerMilli,
+    unsafeCurrentTimeNanos: () => BigInt(now) * bigintPerMilli,
     currentTimeMillis: Effect.sync(() => now),
-    currentTimeNanos: Effect.sync(() => BigInt(Math.floor(now)) * bigintPerMilli),
+    currentTimeNanos: Effect.sync(() => BigInt(now) * bigintPerMilli),
     sleep: (duration) =>
       Effect.async<void>((resume) => {
-        const millis = Duration.toMillis(duration)
+        // A clock shows whole milliseconds, also to those who add jitter: a wait that is rounded down ends too early
+        const millis = Math.ceil(Duration.toMillis(duration))
         if (millis <= 0) return resume(Effect.void)
         const sleeper: Sleeper = { due: now + millis, wake: () => resume(Effect.void) }
         let at = sleepers.length
@@ -105,7 +106,7 @@ export const play = <A, E>(effect: Effect.Effect<A, E, VirtualTime>, seed: numbe
     rest: Effect.async<void>((resume) => void resting.push(() => resume(Effect.void))),
     advance: (millis) =>
       Effect.async<void>((resume) => {
-        goal = { target: now + millis, reached: () => resume(Effect.void) }
+        goal = { target: now + Math.ceil(millis), reached: () => resume(Effect.void) }
       })
   }
 

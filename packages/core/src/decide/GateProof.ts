@@ -58,6 +58,7 @@ export interface Step {
 /** How far our own clock may be off, in milliseconds, when the server's is not known. */
 export const skewAllowance = 5000
 
+/** The Date header is cut to whole seconds: the server's clock may be that much later, in milliseconds. */
 const headerPrecision = 1000
 
 /** What a proof never covers; part of every `yes`. */
@@ -354,8 +355,7 @@ const leaseStep = ({ kueue, lease, now }: Findings): Step => {
     if (renewed === undefined || seconds === undefined || seconds === null) {
       return refuted(id, object, "has no renewTime or no leaseDurationSeconds", "start the check's controller")
     }
-    // The Date header is cut to whole seconds: the server may be that much later
-    const left = renewed + seconds * 1000 - now.millis - (now.of === "server" ? headerPrecision : 0)
+    const left = renewed + seconds * 1000 - now.millis
     const clock = now.of === "server" ? "the server's clock" : "our clock"
     if (now.of === "client" && Math.abs(left) <= skewAllowance) {
       return unknown(
@@ -364,6 +364,9 @@ const leaseStep = ({ kueue, lease, now }: Findings): Step => {
         `ends within ${skewAllowance / 1000} s of now by our clock, and the server's is not known`,
         "try again"
       )
+    }
+    if (now.of === "server" && left > 0 && left <= headerPrecision) {
+      return refuted(id, object, "ends within this second of the server's clock", "start the check's controller")
     }
     return left > 0
       ? proven(id, object, `is held, for ${Math.floor(left / 1000)} s more by ${clock}`)

@@ -38,8 +38,8 @@ export interface Reader {
    * on purpose.
    */
   readonly open: (options?: { readonly tail?: boolean | undefined }) => void
-  /** Bytes of the connection, cut anywhere. */
-  readonly push: (chunk: Uint8Array) => ReadonlyArray<Piece>
+  /** Bytes of the connection, cut anywhere. What is answered is a copy, as few pieces as can be. */
+  readonly push: (...chunks: ReadonlyArray<Uint8Array>) => ReadonlyArray<Piece>
   /**
    * The connection has ended. `final`: nothing will be read after it, so a last line without a newline is complete, and
    * its repetition must have reached the last line delivered.
@@ -68,8 +68,8 @@ const prefixLength = stampLength + 1
 const newline = 10
 // Parts of a long line as the container runtimes store them
 const partLength = 16_384
-// Lines up to this length are searched and copied byte by byte: a native call costs as much
-const shortLine = 192
+// Output is written into blocks of at most so many bytes, of which the pieces are parts
+const blockLength = 262_144
 // Longer text without a stamp is no sentence of the kubelet
 const sentenceLength = 512
 
@@ -145,21 +145,66 @@ const overlapStart = (stamp: string): string =>
     onSome: (second) => `${DateTime.formatIso(DateTime.subtract(second, { seconds: 1 })).slice(0, 19)}Z`
   })
 
+/** Whether four bytes, read as one little-endian number, are all digits. */
+const areDigits = (word: number): boolean =>
+  (word & 0xf0f0f0f0) === (0x30303030 | 0) && ((word + 0x06060606) & 0xf0f0f0f0) === (0x30303030 | 0)
+/** The number that such four digits are. */
+const numberIn = (word: number): number =>
+  (word & 15) * 1000 + ((word >>> 8) & 15) * 100 + ((word >>> 16) & 15) * 10 + ((word >>> 24) & 15)
+
+const newlines = 0x0a0a0a0a
+/** Whether one of four bytes is a newline: it becomes zero, and only a zero byte borrows. */
+const hasNewline = (word: number): boolean => {
+  const zeroed = word ^ newlines
+  return ((zeroed - 0x01010101) & ~zeroed & 0x80808080) !== 0
+}
+
+/** Where the first newline of a word is that has one. */
+const newlineIn = (word: number): number => {
+  const zeroed = word ^ newlines
+  return (zeroed & 0xff) === 0 ? 0 : (zeroed & 0xff00) === 0 ? 1 : (zeroed & 0xff0000) === 0 ? 2 : 3
+}
+
+/** What is remembered of a line that was delivered. */
+interface Known extends Moment {
+  readonly length: number
+  readonly hash: number
+}
+
+/** A line that is being read. Four bytes at a time go into the hash; `rest` holds those that wait for the fourth. */
 interface Line extends Moment {
   length: number
   hash: number
+  rest: number
 }
 
-const hashStart = 0x811c9dc5
-const hashStep = (hash: number, byte: number): number => Math.imul(hash ^ byte, 0x01000193)
+const hashStart = 0x811c9dc5 | 0
+const hashStep = (hash: number, word: number): number => Math.imul(((hash << 5) | (hash >>> 27)) ^ word, 0x01000193)
+const known = ({ second, nano, length, hash, rest }: Line): Known => ({
+  second,
+  nano,
+  length,
+  hash: hashStep(hash, rest)
+})
+
+/** Adds bytes to a line. */
+const extend = (line: Line, bytes: Uint8Array): void => {
+  let { length, hash, rest } = line
+  for (let index = 0; index < bytes.length; index++) {
+    rest |= (bytes[index] ?? 0) << (8 * (length & 3))
+    length++
+    if ((length & 3) === 0) {
+      hash = hashStep(hash, rest)
+      rest = 0
+    }
+  }
+  line.length = length
+  line.hash = hash
+  line.rest = rest
+}
+
 const momentKey = ({ second, nano }: Moment): string => `${second} ${nano}`
-const keyOf = (line: Line): string => `${line.second} ${line.nano} ${line.length} ${line.hash >>> 0}`
-
-const hashOf = (start: number, bytes: Uint8Array): number => {
-  let hash = start
-  for (let index = 0; index < bytes.length; index++) hash = hashStep(hash, bytes[index] ?? 0)
-  return hash
-}
+const keyOf = (line: Known): string => `${line.second} ${line.nano} ${line.length} ${line.hash >>> 0}`
 
 const bump = (counts: Map<string, number>, key: string, by: number): void => {
   const next = (counts.get(key) ?? 0) + by
@@ -185,35 +230,31 @@ const never: Moment = { second: -1, nano: 0 }
 
 /** The lines delivered last, without an object for each. */
 interface Ring {
-  readonly set: (slot: number, second: number, nano: number, length: number, hash: number) => void
-  readonly get: (slot: number) => Line
+  readonly seconds: Float64Array
+  readonly nanos: Uint32Array
+  readonly lengths: Float64Array
+  readonly hashes: Int32Array
 }
 
-const makeRing = (): Ring => {
-  const seconds = new Float64Array(remembered)
-  const nanos = new Uint32Array(remembered)
-  const lengths = new Float64Array(remembered)
-  const hashes = new Int32Array(remembered)
-  return {
-    set: (slot, second, nano, length, hash) => {
-      seconds[slot] = second
-      nanos[slot] = nano
-      lengths[slot] = length
-      hashes[slot] = hash
-    },
-    get: (slot) => ({
-      second: seconds[slot] ?? 0,
-      nano: nanos[slot] ?? 0,
-      length: lengths[slot] ?? 0,
-      hash: hashes[slot] ?? 0
-    })
-  }
-}
+const makeRing = (): Ring => ({
+  seconds: new Float64Array(remembered),
+  nanos: new Uint32Array(remembered),
+  lengths: new Float64Array(remembered),
+  hashes: new Int32Array(remembered)
+})
+
+const lineIn = ({ seconds, nanos, lengths, hashes }: Ring, slot: number): Known => ({
+  second: seconds[slot] ?? 0,
+  nano: nanos[slot] ?? 0,
+  length: lengths[slot] ?? 0,
+  hash: hashes[slot] ?? 0
+})
 
 /** A reader of one container instance's log. */
 export const make = (options: Options = {}): Reader => {
   // What was delivered: the newest lines one by one, in a ring; older ones as "stamped up to here"
   const ring = makeRing()
+  const { seconds, nanos, lengths, hashes } = ring
   let delivered = 0
   let floor = never
   let floorSince = 0
@@ -240,28 +281,31 @@ export const make = (options: Options = {}): Reader => {
   let headLength = 0
   let joining = false
 
-  // The answer to one call
+  // The answer to one call. The consumer keeps what it gets: a block is written once, its pieces follow one another
   let pieces: Array<Piece> = []
-  let out = new Uint8Array(0)
-  let outLength = 0
+  let block = new Uint8Array(0)
+  let view = new DataView(block.buffer)
+  let flushed = 0
+  let written = 0
 
   const flush = (): void => {
-    if (outLength === 0) return
-    if (outLength * 2 < out.length) pieces.push({ _tag: "Bytes", bytes: out.slice(0, outLength) })
-    else {
-      // The consumer keeps it: a copy would cost as much as the rest
-      pieces.push({ _tag: "Bytes", bytes: out.subarray(0, outLength) })
-      out = new Uint8Array(out.length)
-    }
-    outLength = 0
+    if (written === flushed) return
+    pieces.push({ _tag: "Bytes", bytes: block.subarray(flushed, written) })
+    flushed = written
+  }
+  /** Makes room for so many bytes. Blocks grow with the log: one of a few lines must not cost a large one. */
+  const reserve = (length: number): void => {
+    if (block.length - written >= length) return
+    flush()
+    block = new Uint8Array(Math.max(length, Math.min(blockLength, 2 * block.length)))
+    view = new DataView(block.buffer)
+    flushed = 0
+    written = 0
   }
   const write = (bytes: Uint8Array): void => {
-    if (outLength + bytes.length > out.length) {
-      flush()
-      if (bytes.length > out.length) out = new Uint8Array(bytes.length)
-    }
-    out.set(bytes, outLength)
-    outLength += bytes.length
+    reserve(bytes.length)
+    block.set(bytes, written)
+    written += bytes.length
   }
   const discontinuity = (before: string | undefined): void => {
     flush()
@@ -275,11 +319,16 @@ export const make = (options: Options = {}): Reader => {
 
   const remember = (second: number, nano: number, length: number, hash: number): void => {
     const slot = delivered % remembered
-    if (delivered - remembered >= floorSince && delivered >= remembered) {
-      const gone = ring.get(slot)
-      if (isBefore(floor, gone)) floor = gone
+    if (delivered >= remembered && delivered - remembered >= floorSince) {
+      const [goneSecond, goneNano] = [seconds[slot] ?? 0, nanos[slot] ?? 0]
+      if (floor.second < goneSecond || (floor.second === goneSecond && floor.nano < goneNano)) {
+        floor = { second: goneSecond, nano: goneNano }
+      }
     }
-    ring.set(slot, second, nano, length, hash)
+    seconds[slot] = second
+    nanos[slot] = nano
+    lengths[slot] = length
+    hashes[slot] = hash
     delivered++
   }
 
@@ -298,7 +347,7 @@ export const make = (options: Options = {}): Reader => {
 
   const begin = (moment: Moment): void => {
     const { second, nano } = moment
-    line = { second, nano, length: 0, hash: hashStart }
+    line = { second, nano, length: 0, hash: hashStart, rest: 0 }
     stamped = true
     if (isBefore(moment, from)) {
       mode = "skip"
@@ -330,7 +379,7 @@ export const make = (options: Options = {}): Reader => {
 
   const verified = (): void => {
     if (line === undefined || cut === undefined || line.length < cut.length) return
-    const same = line.hash === cut.hash
+    const same = line.hash === cut.hash && line.rest === cut.rest
     cut = undefined
     repeating = false
     if (same) continuous = true
@@ -344,23 +393,23 @@ export const make = (options: Options = {}): Reader => {
     let rest = bytes
     if (mode === "verify" && cut !== undefined) {
       const old = rest.subarray(0, cut.length - line.length)
-      line.hash = hashOf(line.hash, old)
-      line.length += old.length
+      extend(line, old)
       rest = rest.subarray(old.length)
       verified()
       if (rest.length === 0) return
     }
-    line.hash = hashOf(line.hash, rest)
-    line.length += rest.length
+    extend(line, rest)
     if (mode === "deliver") write(rest)
   }
 
   const newlineBytes = Uint8Array.of(newline)
   const endLine = (): void => {
     if (mode === "deliver" || mode === "deliver-unstamped") write(newlineBytes)
-    if (line !== undefined && mode === "deliver") remember(line.second, line.nano, line.length, line.hash)
+    if (line !== undefined && mode === "deliver") {
+      remember(line.second, line.nano, line.length, known(line).hash)
+    }
     if (line !== undefined && mode === "skip") {
-      const key = keyOf(line)
+      const key = keyOf(known(line))
       if ((pending.get(key) ?? 0) > 0) {
         bump(pending, key, -1)
         bump(pendingStamps, momentKey(line), -1)
@@ -453,49 +502,98 @@ export const make = (options: Options = {}): Reader => {
     return at
   }
 
+  // The stamp that `takeLines` saw last, up to its point, as five numbers: most lines share a second with the one before
+  let stamp0 = 0
+  let stamp1 = 0
+  let stamp2 = 0
+  let stamp3 = 0
+  let stamp4 = 0
+  let stampSecond = -1
+
+  /** The second of the stamp at a place, negative when there is no stamp. Its fraction is not looked at. */
+  const secondAt = (chunk: Uint8Array, source: DataView, at: number): number => {
+    const [word0, word1, word2] = [source.getInt32(at), source.getInt32(at + 4), source.getInt32(at + 8)]
+    const [word3, word4] = [source.getInt32(at + 12), source.getInt32(at + 16)]
+    if (
+      stampSecond >= 0 &&
+      word4 === stamp4 &&
+      word3 === stamp3 &&
+      word2 === stamp2 &&
+      word1 === stamp1 &&
+      word0 === stamp0
+    ) {
+      return stampSecond
+    }
+    for (let position = 0; position < 20; position++) if (!fitsStamp(position, chunk[at + position] ?? 0)) return -1
+    stamp0 = word0
+    stamp1 = word1
+    stamp2 = word2
+    stamp3 = word3
+    stamp4 = word4
+    stampSecond = digitsIn(chunk, at, at + 19)
+    return stampSecond
+  }
+
   /**
    * Delivers whole lines as long as nothing about them is special, which is nearly always: the same as the steps above
-   * do one by one. Answers where the first line begins that it leaves to them.
+   * do one by one, at four bytes a time. Answers where the first line begins that it leaves to them.
    */
   const takeLines = (chunk: Uint8Array, startAt: number): number => {
-    if (outLength + chunk.length - startAt > out.length) flush()
-    const target = out
     const size = chunk.length
+    if (size - startAt <= prefixLength) return startAt
+    // A last word reaches beyond its line
+    reserve(size - startAt + 4)
+    const source = new DataView(chunk.buffer, chunk.byteOffset, size)
+    const target = view
+    const bytes = block
+    const lastWord = size - 4
     let at = startAt
     while (size - at > prefixLength) {
-      let fits = 0
-      while (fits < prefixLength && fitsStamp(fits, chunk[at + fits] ?? 0)) fits++
-      if (fits < prefixLength) return at
-      const second = digitsIn(chunk, at, at + 19)
-      const nano = digitsIn(chunk, at + 20, at + 29)
+      const second = secondAt(chunk, source, at)
+      if (second < 0) return at
+      const upper = source.getInt32(at + 20, true)
+      const lower = source.getInt32(at + 24, true)
+      const last = chunk[at + 28] ?? 0
+      if (!areDigits(upper) || !areDigits(lower) || !fitsStamp(28, last)) return at
+      if (!fitsStamp(29, chunk[at + 29] ?? 0) || !fitsStamp(30, chunk[at + 30] ?? 0)) return at
+      const nano = numberIn(upper) * 100_000 + numberIn(lower) * 10 + last - digit
       if (second < from.second || (second === from.second && nano < from.nano)) return at
       const begins = at + prefixLength
-      let to = outLength
-      if (options.timestamps === true) for (let index = at; index < begins; index++) target[to++] = chunk[index] ?? 0
+      let to = written
+      if (options.timestamps === true) for (let index = at; index < begins; index++) bytes[to++] = chunk[index] ?? 0
       let hash = hashStart
       let end = begins
-      const near = Math.min(size, begins + shortLine)
-      while (end < near) {
+      let rest = 0
+      let isWhole = false
+      while (end <= lastWord) {
+        const word = source.getInt32(end, true)
+        // What of the last word is no part of the line is written over by the next one
+        target.setInt32(to, word, true)
+        if (hasNewline(word)) {
+          const count = newlineIn(word)
+          rest = word & ((1 << (8 * count)) - 1)
+          end += count
+          to += count
+          isWhole = true
+          break
+        }
+        hash = hashStep(hash, word)
+        end += 4
+        to += 4
+      }
+      // Fewer than four bytes are left of the chunk
+      for (; !isWhole && end < size; end++, to++) {
         const byte = chunk[end] ?? 0
-        if (byte === newline) break
-        target[to++] = byte
-        hash = hashStep(hash, byte)
-        end++
+        bytes[to] = byte
+        if (byte === newline) isWhole = true
+        else rest |= byte << (8 * ((end - begins) & 3))
+        if (isWhole) break
       }
-      if (end === near) {
-        const next = chunk.indexOf(newline, end)
-        if (next === -1 || next - begins >= partLength) return at
-        const rest = chunk.subarray(end, next)
-        target.set(rest, to)
-        to += rest.length
-        hash = hashOf(hash, rest)
-        end = next
-      }
-      target[to++] = newline
-      outLength = to
+      if (!isWhole || end - begins >= partLength) return at
+      written = to + 1
       stamped = true
       start(second, nano)
-      remember(second, nano, end - begins, hash)
+      remember(second, nano, end - begins, hashStep(hash, rest))
       at = end + 1
     }
     return at
@@ -547,20 +645,19 @@ export const make = (options: Options = {}): Reader => {
     pending = new Map()
     pendingStamps = new Map()
     for (let slot = 0; slot < Math.min(delivered, remembered); slot++) {
-      const known = ring.get(slot)
-      bump(pending, keyOf(known), 1)
-      bump(pendingStamps, momentKey(known), 1)
+      const past = lineIn(ring, slot)
+      bump(pending, keyOf(past), 1)
+      bump(pendingStamps, momentKey(past), 1)
     }
-    lastKey = delivered === 0 ? undefined : keyOf(ring.get((delivered - 1) % remembered))
+    lastKey = delivered === 0 ? undefined : keyOf(lineIn(ring, (delivered - 1) % remembered))
     line = undefined
     mode = "stamp"
     headLength = 0
     joining = false
   }
 
-  const push: Reader["push"] = (chunk) => {
-    if (out.length < chunk.length + sentenceLength) out = new Uint8Array(chunk.length + sentenceLength)
-    consume(chunk)
+  const push: Reader["push"] = (...chunks) => {
+    for (const chunk of chunks) consume(chunk)
     return answer()
   }
 
@@ -568,7 +665,6 @@ export const make = (options: Options = {}): Reader => {
     open,
     push,
     close: (final) => {
-      if (out.length < sentenceLength) out = new Uint8Array(sentenceLength)
       if ((mode === "stamp" || mode === "unstamped") && headLength > 0) settleUnstamped(true, final)
       if (joining && final) content(head.slice(0, headLength))
       if (mode === "deliver" && line !== undefined) cut = line

@@ -71,6 +71,7 @@ export type Invocation = { readonly common: Common } & (
       /** RFC 3339, or milliseconds before now. */
       readonly since: { readonly ago: number } | { readonly time: string } | undefined
       readonly timestamps: boolean
+      readonly ranks: number | "all"
       readonly stream: "Stdout" | "Stderr"
     }
   | {
@@ -78,6 +79,8 @@ export type Invocation = { readonly common: Common } & (
       readonly job: JobName | undefined
       readonly run: string | undefined
       readonly once: boolean
+      /** One update after another on a terminal, too. */
+      readonly lines: boolean
       readonly untilOver: boolean
     }
   | { readonly command: "explain"; readonly job: JobName }
@@ -360,6 +363,8 @@ export const parse = (args: ReadonlyArray<string>, version: string): Either.Eith
     .addOption(new CommanderOption("--tail <lines>", "start at the last so many lines").argParser(parseCount))
     .addOption(new CommanderOption("--since <when>", "start at a time, or so long ago").argParser(parseSince))
     .option("--timestamps", "begin each line with its time")
+    .addOption(new CommanderOption("--rank <rank>", "another rank than 0").argParser(parseCount))
+    .option("--all-ranks", "every rank by the line, each line with its rank before it")
     .option("--stderr", "the error stream alone (Kubernetes does not keep it apart)")
     .option("--uid <uid>", "only the TrainJob with this uid")
     .action(
@@ -370,10 +375,13 @@ export const parse = (args: ReadonlyArray<string>, version: string): Either.Eith
           readonly tail?: number
           readonly since?: { readonly ago: number } | { readonly time: string }
           readonly timestamps?: boolean
+          readonly rank?: number
+          readonly allRanks?: boolean
           readonly stderr?: boolean
           readonly uid?: string
         }
       ) => {
+        if (options.allRanks === true && options.rank !== undefined) fail("Give --rank or --all-ranks, not both.")
         invocation = {
           command: "output",
           common: common(options, fail),
@@ -382,6 +390,7 @@ export const parse = (args: ReadonlyArray<string>, version: string): Either.Eith
           tail: options.tail,
           since: options.since,
           timestamps: options.timestamps ?? false,
+          ranks: options.allRanks === true ? "all" : (options.rank ?? 0),
           stream: options.stderr === true ? "Stderr" : "Stdout"
         }
       }
@@ -390,6 +399,7 @@ export const parse = (args: ReadonlyArray<string>, version: string): Either.Eith
   add("watch", "what happens to TrainJobs, with cause and evidence")
     .argument("[trainjob]", "NAME or NAMESPACE/NAME; default all of the namespace", parseJob)
     .option("--run <name>", "all submissions of a run: NAME-1, NAME-2, ...")
+    .option("--lines", "one update after another on a terminal, too")
     .option("--once", "tell the present state and end")
     .option("--until-over", "end when the TrainJob is over; exit 0 only if it succeeded")
     .option("--uid <uid>", "only the TrainJob with this uid")
@@ -399,6 +409,7 @@ export const parse = (args: ReadonlyArray<string>, version: string): Either.Eith
         options: RawCommon & {
           readonly run?: string
           readonly once?: boolean
+          readonly lines?: boolean
           readonly untilOver?: boolean
           readonly uid?: string
         }
@@ -411,6 +422,7 @@ export const parse = (args: ReadonlyArray<string>, version: string): Either.Eith
           job: job === undefined ? undefined : { ...job, uid: options.uid },
           run: options.run,
           once: options.once ?? false,
+          lines: options.lines ?? false,
           untilOver: options.untilOver ?? false
         }
       }

@@ -19,6 +19,7 @@ import * as KubeApiLive from "../KubeApiLive.js"
 import * as KubeConfig from "../KubeConfig.js"
 import type * as Invocation from "./Invocation.js"
 import type * as Render from "./Render.js"
+import type { Size } from "./WatchTable.js"
 
 /** Where text goes and comes from. `out` waits until the reader has taken it, so that a slow pipe slows the source. */
 export interface Stdio {
@@ -28,6 +29,8 @@ export interface Stdio {
   readonly progress: (text: string | undefined) => Effect.Effect<void>
   readonly readFile: (path: string) => Effect.Effect<string, { readonly message: string }>
   readonly look: Render.Look
+  /** How big the terminal is now, when standard output is one. */
+  readonly screen?: (() => Size) | undefined
 }
 
 /** The standard streams of this invocation. */

@@ -6,18 +6,23 @@
 import { inspect } from "node:util"
 
 /** What a piece of text means; the palette decides how that looks. */
-export type Tone = "good" | "bad" | "warn" | "dim" | "strong"
+export type Tone = "good" | "bad" | "warn" | "dim" | "strong" | (typeof rankTones)[number]
+
+/** Tones that tell things apart without saying anything of them. */
+export const rankTones = ["cyan", "magenta", "blue", "greenBright", "yellowBright", "redBright"] as const
 
 /** Puts a tone on a text. */
 export type Paint = (tone: Tone, text: string) => string
 
 const styles = { good: "green", bad: "red", warn: "yellow", dim: "gray", strong: "bold" } as const
 
+const styleOf = (tone: Tone): string => (tone in styles ? styles[tone as keyof typeof styles] : tone)
+
 /** Colour on a terminal, none anywhere else; https://no-color.org is honoured. */
 export const paintFor = (options: { readonly isTerminal: boolean; readonly noColor: boolean }): Paint =>
   options.isTerminal && !options.noColor
     ? (tone, text) => {
-        const [on, off] = inspect.colors[styles[tone]] ?? [0, 0]
+        const [on, off] = inspect.colors[styleOf(tone)] ?? [0, 0]
         return `\u001b[${on}m${text}\u001b[${off}m`
       }
     : (_, text) => text
@@ -28,10 +33,16 @@ export interface Cell {
   readonly tone?: Tone
 }
 
+/** A text without what a terminal obeys: words of a cluster must not move the cursor. */
+export const plain = (text: string): string =>
+  Array.from(text, (character) =>
+    (character < " " && character !== "\n") || (character >= "\u007f" && character < "\u00a0") ? " " : character
+  ).join("")
+
 /** Breaks a text at blanks so that no line is longer than `width`, unless one word is. */
 export const wrap = (text: string, width: number): ReadonlyArray<string> => {
   const lines: Array<string> = []
-  for (const paragraph of text.split("\n")) {
+  for (const paragraph of plain(text).split("\n")) {
     let line = ""
     for (const word of paragraph.split(" ")) {
       if (line === "") line = word

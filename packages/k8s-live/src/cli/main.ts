@@ -46,7 +46,10 @@ const stdio: Session.Stdio = {
   look: {
     width: isTerminal ? widthOf(process.stdout) : 160,
     paint: paintFor({ isTerminal, noColor: (process.env["NO_COLOR"] ?? "") !== "" })
-  }
+  },
+  screen: isTerminal
+    ? () => ({ columns: widthOf(process.stdout), rows: process.stdout.rows > 0 ? process.stdout.rows : 24 })
+    : undefined
 }
 
 // Without a listener an EPIPE would end the process with a stack trace before `write` can answer

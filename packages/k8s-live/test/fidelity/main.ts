@@ -220,8 +220,10 @@ const world = (real: Real, logsFile: string, runtimeObjects: ReadonlyArray<objec
       const { status } = yield* Schema.decodeUnknown(Token)(reply)
       transports.set(subject, yield* withToken(real.config, status.token))
     }
+    const other = `${namespace}-other`
     const server: Runner.Server = {
       namespace,
+      other,
       transport: (as) => transports.get(as) ?? transport,
       after: () => Effect.void,
       // A list without a version waits until the cache it is served from is current
@@ -235,10 +237,13 @@ const world = (real: Real, logsFile: string, runtimeObjects: ReadonlyArray<objec
           : Effect.void,
       patience: { expected: 5000, more: 120 }
     }
-    const objects = [root, account, ...runtimeObjects].flatMap((value) =>
-      typeof value === "object" && value !== null ? [value] : []
-    )
-    const result: World = { server, transport, prepared: { namespace, seed, objects } }
+    const objects = [
+      yield* call(transport, KubeRequest.make("get", namespaces, { name: namespace })),
+      root,
+      account,
+      ...runtimeObjects
+    ].flatMap((value) => (typeof value === "object" && value !== null ? [value] : []))
+    const result: World = { server, transport, prepared: { namespace, other, seed, objects } }
     return result
   })
 
@@ -250,16 +255,38 @@ interface Verdict {
   readonly differences: ReadonlyArray<Compare.Difference>
 }
 
+/** Numbers the namespaces that sequences make for themselves: one that is being deleted takes a while to go. */
+let otherNamespaces = 0
+
+const cleanOther = (transport: KubeTransport, name: string): Effect.Effect<void> =>
+  Effect.ignore(
+    Effect.zipRight(
+      Effect.ignore(call(transport, KubeRequest.make("delete", namespaces, { name }))),
+      call(
+        transport,
+        KubeRequest.make("patch", namespaces, { name, body: { metadata: { finalizers: null } }, patchType: "merge" })
+      )
+    )
+  )
+
 const check = (
   { prepared, server, transport }: World,
   sequence: ReadonlyArray<Operation.Operation>
 ): Effect.Effect<Verdict, KubeError> =>
   Effect.gen(function* () {
     const startedAt = Date.now()
-    const run: Observation.Run = { namespace: prepared.namespace, startedAt }
-    const memory = yield* Effect.flatMap(Memory.server(prepared), (fresh) => Runner.run(fresh, sequence))
-    const real = yield* Runner.run(server, sequence, memory)
+    otherNamespaces += 1
+    const places: Operation.Places = {
+      namespace: prepared.namespace,
+      other: `${prepared.namespace}-s${otherNamespaces}`
+    }
+    const run: Observation.Run = { ...places, startedAt }
+    const memory = yield* Effect.flatMap(Memory.server({ ...prepared, ...places }), (fresh) =>
+      Runner.run(fresh, sequence)
+    )
+    const real = yield* Runner.run({ ...server, ...places }, sequence, memory)
     yield* clean(transport, prepared.namespace, Sequence.touched(sequence))
+    if (Sequence.makesNamespace(sequence)) yield* cleanOther(transport, places.other)
     const [theirs, own] = [Observation.normalise(real, run), Observation.normalise(memory, run)]
     return { real: theirs, memory: own, differences: Compare.compare(sequence, theirs, own) }
   })
@@ -346,6 +373,7 @@ const program = Effect.gen(function* () {
   const startedAt = Date.now()
   const next = yield* Ref.make(first)
   const coverage = yield* Ref.make(Coverage.empty)
+  const optionCoverage = yield* Ref.make(Coverage.empty)
   const found = yield* Queue.unbounded<Disagreement>()
   const known = yield* Ref.make<ReadonlyMap<string, number>>(new Map())
   const failures = yield* Ref.make(0)
@@ -382,6 +410,7 @@ const program = Effect.gen(function* () {
         }
         const { differences, real: observations } = result.right
         yield* Ref.update(coverage, (so) => Coverage.add(so, sequence, observations))
+        yield* Ref.update(optionCoverage, (so) => Coverage.addOptions(so, sequence, observations))
         yield* Ref.update(known, (counts) => {
           const ids = new Set(differences.flatMap((difference) => Known.find(difference)?.id ?? []))
           const updated = new Map(counts)
@@ -432,6 +461,7 @@ const program = Effect.gen(function* () {
   }
 
   yield* say(`\n${Coverage.table(yield* Ref.get(coverage))}\n`)
+  yield* say(`${Coverage.table(yield* Ref.get(optionCoverage))}\n`)
   for (const [id, count] of yield* Ref.get(known)) yield* say(`known: ${id}: in ${count} sequences`)
   const lost = yield* Ref.get(failures)
   yield* say(

@@ -16,11 +16,10 @@ import type { Server } from "./Runner.js"
 import * as Sequence from "./Sequence.js"
 
 /** What a sequence meets in its namespace: read from the real cluster, so that both sides start alike. */
-export interface Prepared {
-  readonly namespace: string
+export interface Prepared extends Operation.Places {
   /** Seeds the roles. */
   readonly seed: number
-  /** Objects that every namespace has, and the runtimes that TrainJobs refer to. */
+  /** The namespace, objects that every namespace has, and the runtimes that TrainJobs refer to. */
   readonly objects: ReadonlyArray<object>
 }
 
@@ -88,7 +87,7 @@ const asClient = (transport: KubeTransport): KubeTransport => ({
 /** A fresh cluster as a server for one sequence. */
 export const server = (prepared: Prepared): Effect.Effect<Server> =>
   Effect.gen(function* () {
-    const { namespace, objects, seed } = prepared
+    const { namespace, objects, other, seed } = prepared
     const cluster = yield* Cluster.make({
       admission: [kueue, ...plugins],
       objects: [
@@ -101,6 +100,7 @@ export const server = (prepared: Prepared): Effect.Effect<Server> =>
     yield* cluster.compact()
     return {
       namespace,
+      other,
       transport: (as) => asClient(cluster.transport(as === "admin" ? Rbac.admin : Rbac.serviceAccount(namespace, as))),
       // A real server's kubelet has the log from the start; here it is written once the container runs
       after: (request: KubeRequest.KubeRequest) =>

@@ -7,6 +7,7 @@
 import type { KubeError } from "@dispatch-kubeflow/core/kube/KubeError"
 import { Encoding, Either } from "effect"
 import * as Json from "../Json.js"
+import { otherNamespace, type Places } from "./Operation.js"
 
 /** A refusal, as the port reports it. */
 export interface Refusal {
@@ -104,8 +105,7 @@ const sortedByText = (value: unknown): unknown =>
   Array.isArray(value) ? value.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) : value
 
 /** What is known about a run besides its observations. */
-export interface Run {
-  readonly namespace: string
+export interface Run extends Places {
   /** Epoch milliseconds. */
   readonly startedAt: number
 }
@@ -138,6 +138,7 @@ export const normalise = (observations: ReadonlyArray<Observation>, run: Run): R
     value
       .replaceAll(uuid, numbered("uid"))
       .replaceAll(generated, (name) => `${name.slice(0, -5)}<suffix>`)
+      .replaceAll(run.other, otherNamespace)
       .replaceAll(run.namespace, "fidelity")
       .replaceAll(time, (stamp) => {
         const at = Json.parseTime(stamp)
@@ -153,7 +154,7 @@ export const normalise = (observations: ReadonlyArray<Observation>, run: Run): R
           `${before}${versions.has(Number(version)) ? rank(Number(version)) : before.includes("record") ? "<version>" : version})`
       )
       // Whole objects are repeated in Go's notation
-      .replaceAll(/(Invalid value: )(?:"\{.*\}"|\{.*\}): /g, "$1<object>: ")
+      .replaceAll(/(Invalid value: )(?:"\{.*\}"|\{.*\}|"map\[.*\]"): /g, "$1<object>: ")
       // The words of Go's decoders about what a token really is
       .replaceAll(/(invalid continue token: ).*/g, "$1<why>")
       .replaceAll(/"resourceVersion":"\d+"/g, '"resourceVersion":"<version>"')

@@ -22,6 +22,9 @@ export const namespace = "fidelity"
 /** A namespace that does not exist. */
 export const missingNamespace = "fidelity-missing"
 
+/** A namespace of the sequence's own, which it may create and delete. */
+export const otherNamespace = "fidelity-other"
+
 /** The resource version that an earlier step answered. */
 export const version = (id: string): string => `$version(${id})`
 
@@ -53,15 +56,29 @@ const paths: Readonly<Record<string, string>> = {
   name: "name"
 }
 
-const resolveText = (text: string, answers: Answers, own: string): string => {
+/** The namespaces of a run, in the place of `namespace` and `otherNamespace`. */
+export interface Places {
+  readonly namespace: string
+  readonly other: string
+}
+
+const resolveText = (text: string, answers: Answers, own: Places): string => {
   const match = placeholder.exec(text)
-  if (match === null) return text === namespace ? own : text === missingNamespace ? `${own}-missing` : text
+  if (match === null) {
+    return text === namespace
+      ? own.namespace
+      : text === missingNamespace
+        ? `${own.namespace}-missing`
+        : text === otherNamespace
+          ? own.other
+          : text
+  }
   const [, what = "", id = ""] = match
   const found = Json.string(Json.at(answers.get(id), "metadata", paths[what] ?? ""))
   return found === undefined || found === "" ? (fallback[what] ?? "") : found
 }
 
-const resolveValue = (value: unknown, answers: Answers, own: string): unknown => {
+const resolveValue = (value: unknown, answers: Answers, own: Places): unknown => {
   if (typeof value === "string") return resolveText(value, answers, own)
   if (Array.isArray(value)) return value.map((entry) => resolveValue(entry, answers, own))
   if (typeof value !== "object" || value === null) return value
@@ -69,7 +86,7 @@ const resolveValue = (value: unknown, answers: Answers, own: string): unknown =>
 }
 
 /** The request with its placeholders filled in; a placeholder without an answer becomes something plausible and wrong. */
-export const resolve = (request: KubeRequest.KubeRequest, answers: Answers, own: string): KubeRequest.KubeRequest => {
+export const resolve = (request: KubeRequest.KubeRequest, answers: Answers, own: Places): KubeRequest.KubeRequest => {
   const text = (value: string): string => resolveText(value, answers, own)
   return {
     ...request,

@@ -11,8 +11,7 @@ import { refusal, type Observation, type Outcome, type Refusal } from "./Observa
 import * as Operation from "./Operation.js"
 
 /** A server with what sequences need: subjects, a namespace, the prepared node. */
-export interface Server {
-  readonly namespace: string
+export interface Server extends Operation.Places {
   readonly transport: (as: string) => KubeTransport
   /** Done after each operation. */
   readonly after: (request: KubeRequest.KubeRequest) => Effect.Effect<void>
@@ -27,9 +26,13 @@ interface Open {
   readonly frames: Array<{ readonly type: string; readonly object: unknown }>
   end: "ended" | Refusal | undefined
   readonly started: Deferred.Deferred<void>
+  readonly ended: Deferred.Deferred<void>
 }
 
 const initialEventsEnd = "k8s.io/initial-events-end"
+
+/** A watch that ends by itself soon is waited for. */
+const endsSoon = (request: KubeRequest.KubeRequest): boolean => request.query["timeoutSeconds"] === "1"
 
 const startsWithObjects = (request: KubeRequest.KubeRequest): boolean => {
   const { resourceVersion = "0", sendInitialEvents } = request.query
@@ -74,7 +77,13 @@ export const run = (
         transport: KubeTransport
       ): Effect.Effect<void, never, Scope.Scope> =>
         Effect.gen(function* () {
-          const watch: Open = { id, frames: [], end: undefined, started: yield* Deferred.make<void>() }
+          const watch: Open = {
+            id,
+            frames: [],
+            end: undefined,
+            started: yield* Deferred.make<void>(),
+            ended: yield* Deferred.make<void>()
+          }
           open.push(watch)
           yield* FiberSet.run(
             fibers,
@@ -88,12 +97,16 @@ export const run = (
               Effect.either,
               Effect.flatMap((result) => {
                 watch.end = Either.isLeft(result) ? refusal(result.left) : "ended"
-                return Deferred.succeed(watch.started, undefined)
+                return Effect.zipRight(
+                  Deferred.succeed(watch.ended, undefined),
+                  Deferred.succeed(watch.started, undefined)
+                )
               })
             )
           )
           // What happens from here on is live only when the watch has started; one from a version misses nothing
-          if (startsWithObjects(request)) {
+          if (endsSoon(request)) yield* Effect.timeoutOption(Deferred.await(watch.ended), answerLimit)
+          else if (startsWithObjects(request)) {
             yield* Effect.timeoutOption(Deferred.await(watch.started), answerLimit)
           }
         })
@@ -129,7 +142,7 @@ export const run = (
       }
 
       for (const operation of sequence) {
-        const request = Operation.resolve(operation.request, answers, server.namespace)
+        const request = Operation.resolve(operation.request, answers, server)
         const transport = server.transport(operation.as)
         const typeOf = `${request.group}/${request.version}/${request.plural}`
         if (readsCache(request) && !current.has(typeOf)) {

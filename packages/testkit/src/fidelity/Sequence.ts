@@ -140,7 +140,13 @@ const jobs: Kind = {
     ]),
   fields: ["metadata.name", "status.successful", "spec.suspend", "metadata.uid"],
   illTyped: [{ spec: { parallelism: "x" } }],
-  status: (dice) => dice.pick<Body>([{ active: dice.pick([0, 1]) }, { failed: 1 }])
+  status: (dice) =>
+    dice.pick<Body>([
+      { active: dice.pick([0, 1, -1]) },
+      { failed: 1 },
+      { succeeded: dice.pick([1, 2]) },
+      { active: 2, ready: dice.pick([1, 3]) }
+    ])
 }
 
 const trainJobs: Kind = {
@@ -199,6 +205,10 @@ export const touched = (sequence: ReadonlyArray<Operation.Operation>): ReadonlyA
   )
   return types.filter(({ group, plural }) => written.has(`${group}/${plural}`))
 }
+
+/** Whether a sequence makes its other namespace. */
+export const makesNamespace = (sequence: ReadonlyArray<Operation.Operation>): boolean =>
+  sequence.some(({ request }) => request.verb === "create" && request.plural === "namespaces")
 
 const kindOf = (dice: Dice.Dice): Kind =>
   dice.weighted([
@@ -350,8 +360,49 @@ const writeQuery = (dice: Dice.Dice): Readonly<Record<string, string>> => ({
         ])
       }
     : {}),
-  ...(dice.chance(0.04) ? { fieldValidation: dice.pick(["Strict", "Ignore", "Warn", "Bogus"]) } : {})
+  ...(dice.chance(0.12)
+    ? {
+        fieldValidation: dice.weighted([
+          [6, "Strict"],
+          [4, "Ignore"],
+          [4, "Warn"],
+          [1, "Bogus"],
+          [1, ""]
+        ])
+      }
+    : {})
 })
+
+/** Merge patches that name a field that the type does not have. */
+const strangers = (kind: Kind): ReadonlyArray<Body> => [
+  { bogus: 1 },
+  { metadata: { zz: 1 } },
+  { metadata: { ownerRefs: [] } },
+  ...(kind === configMaps ? [{ immutible: true }] : [{ spec: { zeta: { a: 1 } } }, { status: { nix: 1 } }])
+]
+
+/** The body with a field or two that the type does not have, at the top, in the metadata, or deep inside. */
+const withStrangers = (dice: Dice.Dice, kind: Kind, body: Body): Body => {
+  const meta = withMetadata(body, { zz: 1, ...(dice.chance(0.5) ? { aa: "x" } : {}) })
+  const spec = body["spec"] as Body | undefined
+  const top = { ...body, bogus: 1, ...(dice.chance(0.5) ? { aa: [1] } : {}) }
+  if (spec === undefined) return dice.pick([meta, top])
+  const inSpec = { ...body, spec: { zeta: 1, ...spec, ...(dice.chance(0.5) ? { alpha: {} } : {}) } }
+  const deep =
+    kind === pods
+      ? {
+          ...spec,
+          containers: (spec["containers"] as ReadonlyArray<Body>).map((entry) => ({
+            ...entry,
+            zed: 1,
+            resources: { limit: {} }
+          }))
+        }
+      : kind === jobs
+        ? { ...spec, template: { ...(spec["template"] as Body), foo: 1 } }
+        : { ...spec, trainer: { numNode: 1, image: "busybox:1", env: [{ name: "A", valu: "1" }] } }
+  return dice.pick([meta, top, inSpec, { ...body, spec: deep }, { ...top, spec: deep }])
+}
 
 const long = "v".repeat(64)
 
@@ -389,14 +440,15 @@ const spoiled = (dice: Dice.Dice, kind: Kind, body: Body): unknown =>
       }),
     () => ({ ...body, ...dice.pick(kind.illTyped) }),
     () => ({ ...body, metadata: { name: 3 } }),
-    () => ["x"],
+    () => (kind === configMaps && dice.chance(0.5) ? { ...body, data: { k: "x".repeat(1_048_577) } } : ["x"]),
     () => 3
   ])()
 
 const create = (memory: Memory, kind: Kind): Made => {
   const { dice } = memory
   const name = dice.pick(kind.names)
-  const body = full(dice, kind, name)
+  const plain = full(dice, kind, name)
+  const body = dice.chance(0.08) ? withStrangers(dice, kind, plain) : plain
   return {
     object: { kind, name },
     request: KubeRequest.make("create", kind.type, { namespace: place(dice), query: writeQuery(dice), body })
@@ -601,6 +653,9 @@ const watch = (memory: Memory, kind: Kind): Made => {
     [0.5, { resourceVersionMatch: "Exact", resourceVersion: "0" }],
     [0.5, { continue: "garbage" }],
     [0.5, { timeoutSeconds: "x" }],
+    [0.4, { timeoutSeconds: "1", resourceVersion: Operation.version(stepOf(memory, kind)) }],
+    [0.3, { timeoutSeconds: "1", resourceVersion: "0", allowWatchBookmarks: "true" }],
+    [0.5, { timeoutSeconds: "600", resourceVersion: Operation.version(stepOf(memory, kind)) }],
     [
       0.5,
       {
@@ -644,7 +699,7 @@ const update = (memory: Memory, kind: Kind): Made => {
       name,
       subresource: status !== undefined && dice.chance(0.8) ? "status" : undefined,
       query: writeQuery(dice),
-      body: dice.chance(0.08) ? spoiled(dice, kind, body) : body
+      body: dice.chance(0.08) ? spoiled(dice, kind, body) : dice.chance(0.08) ? withStrangers(dice, kind, body) : body
     })
   }
 }
@@ -680,6 +735,7 @@ const mergePatch = (memory: Memory, kind: Kind, step: string): unknown => {
     [6, () => kind.changes(dice)],
     [1, () => ({ metadata: metadataChanges(memory, step), ...kind.changes(dice) })],
     [0.5, () => ({})],
+    [1.2, () => dice.pick(strangers(kind))],
     [0.4, () => ["x"]],
     [0.4, () => 3],
     [0.4, () => dice.pick(kind.illTyped)],
@@ -716,6 +772,8 @@ const jsonPatch = (memory: Memory, kind: Kind, step: string): unknown => {
     [0.6, () => [{ op: "move", from: "/metadata/labels/a", path: "/metadata/labels/b" }]],
     [0.6, () => [{ op: "add", path: "/metadata/finalizers", value: [] }]],
     [0.6, () => [{ op: "add", path: "/metadata/finalizers/-", value: hold }]],
+    [0.6, () => [{ op: "add", path: dice.pick(["/bogus", "/metadata/zz", "/spec/zeta"]), value: 1 }]],
+    [0.4, () => [{ op: "add", path: "/metadata/labels", value: { a: "x" }, note: "n" }]],
     [0.5, () => [{ op: "bogus", path: "/metadata/labels" }]],
     [0.5, () => [{ op: "replace", path: "/metadata/name", value: "other" }]],
     [0.4, () => ({ op: "add" })],
@@ -757,6 +815,7 @@ const applyBody = (memory: Memory, kind: Kind, name: string): unknown => {
     [1, () => withMetadata(body, { managedFields: [] })],
     [1, () => withMetadata(body, { name: undefined })],
     [0.5, () => ({ ...body, bogus: 1 })],
+    [1, () => withStrangers(dice, kind, body)],
     [0.5, () => withMetadata(body, { resourceVersion: "1" })]
   ])()
 }
@@ -772,9 +831,13 @@ const patch = (memory: Memory, kind: Kind): Made => {
     [4, "apply"]
   ])
   const status = dice.chance(0.15) ? kind.status(dice) : undefined
-  const onStatus = status !== undefined && patchType !== "json" && patchType !== "apply"
+  const onStatus = status !== undefined
   const body = onStatus
-    ? { status }
+    ? patchType === "json"
+      ? [{ op: dice.pick(["add", "replace"]), path: "/status", value: status }]
+      : patchType === "apply"
+        ? { apiVersion: kind.apiVersion, kind: kind.kind, metadata: { name }, status }
+        : { status }
     : patchType === "merge"
       ? mergePatch(memory, kind, step)
       : patchType === "json"
@@ -891,14 +954,95 @@ const removeMany = (memory: Memory, kind: Kind): Made => {
         ]),
         ...(dice.chance(0.1) ? { fieldSelector: `metadata.name=${dice.pick(kind.names)}` } : {})
       },
-      body: {
-        apiVersion: "v1",
-        kind: "DeleteOptions",
-        propagationPolicy: dryRun ? dice.pick(["Background", "Orphan"]) : "Background",
-        ...(dryRun ? { dryRun: ["All"] } : {})
-      }
+      body: dice.chance(0.06)
+        ? badDeleteBody(dice)
+        : {
+            apiVersion: "v1",
+            kind: "DeleteOptions",
+            propagationPolicy: dryRun ? dice.pick(["Background", "Orphan"]) : "Background",
+            ...(dryRun ? { dryRun: ["All"] } : {}),
+            ...(dice.chance(0.2) ? { gracePeriodSeconds: dice.pick([0, 1, 40]) } : {}),
+            ...(dice.chance(0.1) ? { preconditions: { uid: "abc" } } : {})
+          }
     })
   }
+}
+
+const namespaces: KubeRequest.ResourceType = { group: "", version: "v1", plural: "namespaces" }
+
+/** The life of namespaces: the run's own one only in dry runs, another one in earnest. */
+const namespaceStep = (memory: Memory): Made => {
+  const { dice } = memory
+  const own = { name: Operation.namespace }
+  const other = { name: Operation.otherNamespace }
+  // The finalizer keeps it, so that it is Terminating until the sequence ends
+  const body = {
+    apiVersion: "v1",
+    kind: "Namespace",
+    metadata: { ...other, labels: { a: "x" }, finalizers: [hold] }
+  }
+  const dry = { dryRun: "All" }
+  const made = (verb: KubeRequest.Verb, more: Parameters<typeof KubeRequest.make>[2]): Made => ({
+    request: KubeRequest.make(verb, namespaces, more)
+  })
+  return dice.weighted<() => Made>([
+    [1, () => made("create", { body: withMetadata(body, { name: "Bad_Name" }) })],
+    [1, () => made("create", { body: withMetadata(body, { name: "a.b" }) })],
+    [1, () => made("create", { body, query: dry })],
+    [2, () => made("create", { body, query: writeQuery(dice) })],
+    [1, () => made("create", { body: withMetadata(body, own), query: dry })],
+    [2, () => made("get", own)],
+    [1, () => made("get", { name: Operation.missingNamespace })],
+    [1, () => made("list", { query: { fieldSelector: `metadata.name=${Operation.namespace}` } })],
+    [1, () => made("list", { query: { fieldSelector: "spec.foo=x" } })],
+    [
+      1,
+      () => made("patch", { ...own, query: dry, patchType: "merge", body: { metadata: metadataChanges(memory, "o0") } })
+    ],
+    [
+      1,
+      () =>
+        made("patch", {
+          ...own,
+          query: { ...dry, fieldManager: "m1" },
+          patchType: "apply",
+          body: { apiVersion: "v1", kind: "Namespace", metadata: { ...own, labels: { a: "x" } } }
+        })
+    ],
+    [
+      1,
+      () => made("patch", { ...own, query: dry, patchType: "strategic", body: { metadata: { labels: { a: "y" } } } })
+    ],
+    [1, () => made("delete", { ...own, query: dry })],
+    [2, () => made("delete", { ...other, query: dice.chance(0.3) ? dry : {} })],
+    [1, () => made("delete", { name: "default", query: dry })],
+    [1, () => made("delete", { ...other, body: deleteBody(memory, "o0", false) })],
+    [1, () => made("deletecollection", {})]
+  ])()
+}
+
+/** A namespace that is made, filled, deleted, and takes nothing more. */
+const namespaceLife = (dice: Dice.Dice): ReadonlyArray<KubeRequest.KubeRequest> => {
+  const fill = (name: string): KubeRequest.KubeRequest =>
+    KubeRequest.make("create", configMaps.type, {
+      namespace: Operation.otherNamespace,
+      body: { apiVersion: "v1", kind: "ConfigMap", metadata: { name }, data: { k: "1" } }
+    })
+  return [
+    KubeRequest.make("create", namespaces, {
+      body: {
+        apiVersion: "v1",
+        kind: "Namespace",
+        metadata: { name: Operation.otherNamespace, finalizers: [hold] }
+      }
+    }),
+    fill("c0"),
+    KubeRequest.make("delete", namespaces, {
+      name: Operation.otherNamespace,
+      query: dice.chance(0.5) ? { propagationPolicy: "Background" } : {}
+    }),
+    fill("c1")
+  ]
 }
 
 const log = (memory: Memory): Made => {
@@ -908,6 +1052,17 @@ const log = (memory: Memory): Made => {
     [3, dice.pick(pods.names)],
     [1, "nope"]
   ])
+  // A log that is followed ends here only by its limit
+  if (name === logPod && dice.chance(0.06)) {
+    return {
+      request: KubeRequest.make("get", pods.type, {
+        namespace: Operation.namespace,
+        name,
+        subresource: "log",
+        query: { container: "node", follow: "true", limitBytes: dice.pick(["10", "25"]) }
+      })
+    }
+  }
   const container =
     name === logPod
       ? dice.weighted<string | undefined>([
@@ -961,6 +1116,9 @@ const log = (memory: Memory): Made => {
           : {}),
         ...(dice.chance(0.1) ? { sinceSeconds: dice.pick(["10", "0", "-1", "x"]) } : {}),
         ...(dice.chance(0.04) ? { stream: dice.pick(["", "All", "Stdout"]) } : {}),
+        ...(dice.chance(0.06) ? { follow: dice.pick(["false", "0", "maybe"]) } : {}),
+        ...(dice.chance(0.04) ? { previous: dice.pick(["false", "0"]) } : {}),
+        ...(dice.chance(0.05) ? { insecureSkipTLSVerifyBackend: dice.pick(["true", "false"]) } : {}),
         ...(dice.chance(0.05) ? { unknownParameter: "x" } : {})
       }
     })
@@ -1038,6 +1196,7 @@ const oddity = (memory: Memory, kind: Kind): Made => {
         namespace: at.namespace,
         name: dice.pick(pods.names),
         subresource: "binding",
+        query: dice.chance(0.2) ? { dryRun: "All" } : {},
         body: {
           apiVersion: "v1",
           kind: "Binding",
@@ -1053,6 +1212,7 @@ const oddity = (memory: Memory, kind: Kind): Made => {
           namespace: at.namespace,
           name: pod,
           subresource: "eviction",
+          query: dice.chance(0.2) ? { dryRun: "All" } : {},
           body: {
             apiVersion: "policy/v1",
             kind: "Eviction",
@@ -1081,7 +1241,8 @@ const step = (memory: Memory): Made => {
     [2, () => removeMany(memory, kind)],
     [4, () => log(memory)],
     [5, () => review(memory)],
-    [3, () => oddity(memory, kind)]
+    [3, () => oddity(memory, kind)],
+    [2, () => namespaceStep(memory)]
   ])()
 }
 
@@ -1128,7 +1289,7 @@ export const generate = (seed: number, index: number, length: number): ReadonlyA
   const operations: Array<Operation.Operation> = []
   const seen: Array<Memory["seen"][number]> = []
   const pages: Array<Memory["pages"][number]> = []
-  const prepared = dice.chance(0.3) ? preparedPod : []
+  const prepared = dice.chance(0.3) ? preparedPod : dice.chance(0.05) ? namespaceLife(dice) : []
   while (operations.length < length) {
     const id = `o${operations.length + 1}`
     const memory: Memory = { dice, id, seen, pages }

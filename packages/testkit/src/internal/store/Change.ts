@@ -341,7 +341,7 @@ const patched = (call: Call, old: Json.JsonObject): Step<Json.JsonObject> => {
     case "json":
       return typeof patch === "string"
         ? Either.left(Failure.badRequest("invalid JSON patch"))
-        : Either.mapLeft(Patch.json(old, patch), objection)
+        : Either.mapLeft(Patch.json(old, patch, request.query["fieldValidation"] !== "Ignore"), objection)
     case "merge":
       // Without a look at its fields the patch is decoded later, by others with other words
       if (typeof patch === "number" && request.query["fieldValidation"] === "Ignore") {

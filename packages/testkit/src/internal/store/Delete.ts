@@ -266,6 +266,7 @@ const removeNamespace = (call: Call, object: Json.JsonObject): Step<Removal> => 
     metadata: { ...Json.object(object["metadata"]), deletionTimestamp: Json.time(env.now) },
     status: { ...Json.object(object["status"]), phase: "Terminating" }
   })
+  if (call.dryRun) return Either.right({ state, object: next })
   if (isReleased(type, next)) {
     return Either.right({ state: commit(state, where, object, undefined).state, object: undefined })
   }
