@@ -181,7 +181,9 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
           )
           return true
         case "Start":
-          yield* answer(desk, attempt, "start", backend.start({ ...submission, id: next.attempt.id }), (start) => ({ start }))
+          yield* answer(desk, attempt, "start", backend.start({ ...submission, id: next.attempt.id }), (start) => ({
+            start
+          }))
           return true
         case "Fence":
           yield* answer(desk, attempt, "fence", backend.fence(submission), (fence) => ({ fence }))

@@ -3,8 +3,13 @@
  * itself starts anew, and an operator vouches for the machine.
  *
  *     npm run example                          on the served in-memory cluster, a process of its own
- *     npm run example -- --kubeconfig FILE     on a real cluster: two runs are brought to their end, nothing is broken
- *     … --namespace NAME --runtime NAME --context NAME --journal FOLDER --image IMAGE
+ *     npm run example -- --kubeconfig FILE     on a real cluster: runs are brought to their end, nothing is broken
+ *     … --context NAME --namespace NAME --runtime NAME --image IMAGE
+ *     … --journal FOLDER                       remembers there: killed and started again with it, it goes on
+ *     … --run NAME (once or more) --ranks N    what is to be done; two runs of one rank when nothing is said
+ *     … --resubmit CAUSE (once or more)        causes beside the usual ones that are worth another try
+ *
+ * Exit code 0: every run has succeeded, and every step was as expected; 1: not so; 2: wrong usage.
  *
  * @module
  */
@@ -38,6 +43,9 @@ interface Wish {
   readonly runtime: string
   readonly journal: string | undefined
   readonly image: string | undefined
+  readonly runs: ReadonlyArray<string>
+  readonly ranks: number
+  readonly policy: Policy.Policy
 }
 
 /** Something did not go as expected. */
@@ -68,8 +76,6 @@ const describe = (happening: Dispatcher.Happening): string | undefined => {
   }
 }
 
-const serverProgram = fileURLToPath(import.meta.resolve("@dispatch-kubeflow/testkit/serve/main"))
-
 /** Starts the served cluster as its own process; it ends with the scope. Answers the kubeconfig's path. */
 const startServer = (folder: string) =>
   Effect.gen(function* () {
@@ -78,7 +84,7 @@ const startServer = (folder: string) =>
       Command.make(
         process.execPath,
         ...process.execArgv,
-        serverProgram,
+        fileURLToPath(import.meta.resolve("@dispatch-kubeflow/testkit/serve/main")),
         "serve",
         "--nodes",
         "4",
@@ -144,12 +150,16 @@ const start = (wish: Wish, api: KubeApi.Service, folder: string, served: boolean
       api,
       ...(served ? { pod: servedPod } : {})
     })
+    let told: string | undefined
     const local = yield* Local.make({ name: "local", program: () => Effect.as(Effect.sleep("1 second"), 0) })
     return yield* Dispatcher.make({
       backends: [kubeflow, local],
       onHappening: (happening) => {
         const line = describe(happening)
-        return line === undefined ? Effect.void : print(`   ${line}`)
+        // Much that is reported differs in the evidence alone
+        if (line === undefined || line === told) return Effect.void
+        told = line
+        return print(`   ${line}`)
       }
     }).pipe(Effect.provideService(Journal.Journal, Context.get(kept, Journal.Journal)))
   })
@@ -194,7 +204,7 @@ const story = (wish: Wish, folder: string) =>
         yield* dispatcher.submit({
           run: "train",
           work: { nodes: 2 },
-          policy: Policy.standard,
+          policy: wish.policy,
           backends: ["kubeflow", "local"]
         })
         const nodes = yield* within("60 seconds", "two ranks did not run", nodesOf(api, wish.namespace, "train-1"))
@@ -223,59 +233,118 @@ const story = (wish: Wish, folder: string) =>
       }
     )
     yield* expectSuccess(dispatcher, "train")
-    yield* print("\n5. A run that the Kubeflow backend refuses goes to the local one")
+    yield* print("\n5. No machine takes new pods: the next run goes to the local backend")
+    const { items } = yield* admin.list(Core.nodes, {})
+    for (const { metadata } of items) {
+      yield* admin.patch(
+        Core.nodes,
+        { name: metadata.name },
+        { type: "merge", body: { spec: { unschedulable: true } } }
+      )
+    }
     yield* dispatcher.submit({
       run: "small",
-      work: { nodes: 1, command: ["true", ...Array.from({ length: 200 }, () => "x")] },
-      policy: Policy.standard,
+      work: { nodes: 1 },
+      policy: wish.policy,
       backends: ["kubeflow", "local"]
     })
     yield* expectSuccess(dispatcher, "small")
+    yield* expect("train", dispatcher, [
+      ["kubeflow", "ended"],
+      ["kubeflow", undefined]
+    ])
+    yield* expect("small", dispatcher, [
+      ["kubeflow", "ended"],
+      ["local", undefined]
+    ])
   })
 
-/** On a real cluster: two runs, brought to their end. */
+/** On which backends a run was, and by what each but the last submission was believed to have stopped. */
+const expect = (
+  run: string,
+  dispatcher: Dispatcher.Service,
+  expected: ReadonlyArray<readonly [string, "ceased" | "ended" | undefined]>
+) =>
+  Effect.flatMap(dispatcher.status(run), (status) => {
+    const attempts = Option.match(status, { onNone: () => [], onSome: ({ record }) => record.attempts })
+    const found = attempts.map(({ backend, stopped }) => [backend, stopped?.by] as const)
+    return JSON.stringify(found) === JSON.stringify(expected)
+      ? Effect.void
+      : Effect.fail(
+          new Unexpected({ message: `run ${run} went ${JSON.stringify(found)}, not ${JSON.stringify(expected)}` })
+        )
+  })
+
+/** On a real cluster: runs, brought to their end. */
 const real = (wish: Wish, kubeconfig: string, folder: string) =>
   Effect.gen(function* () {
     const api = yield* connect(kubeconfig, wish.context)
     const dispatcher = yield* start(wish, api, wish.journal ?? `${folder}/journal`, false)
-    const runs = ["first", "second"]
-    for (const run of runs) {
+    for (const run of wish.runs) {
       yield* dispatcher.submit({
         run,
-        work: { nodes: 1, image: wish.image, command: ["sh", "-c", "echo working; sleep 5"] },
-        policy: Policy.standard,
+        work: { nodes: wish.ranks, image: wish.image, command: ["sh", "-c", "echo working; sleep 5"] },
+        policy: wish.policy,
         backends: ["kubeflow", "local"]
       })
     }
-    yield* Effect.forEach(runs, (run) => expectSuccess(dispatcher, run), { concurrency: "unbounded" })
+    yield* Effect.forEach(wish.runs, (run) => expectSuccess(dispatcher, run), { concurrency: "unbounded" })
   })
 
-const { values } = parseArgs({
-  options: {
+const parseWish = (): Wish | string => {
+  const options = {
     kubeconfig: { type: "string" },
     context: { type: "string" },
     namespace: { type: "string", default: "default" },
     runtime: { type: "string", default: "torch-conforming" },
     journal: { type: "string" },
-    image: { type: "string" }
+    image: { type: "string" },
+    run: { type: "string", multiple: true, default: ["first", "second"] },
+    ranks: { type: "string", default: "1" },
+    resubmit: { type: "string", multiple: true, default: [] as Array<string> }
+  } as const
+  try {
+    const { values } = parseArgs({
+      options: { ...options, run: { ...options.run, default: [...options.run.default] } }
+    })
+    const ranks = Number(values.ranks)
+    if (!Number.isInteger(ranks) || ranks < 1) return "--ranks takes a positive number"
+    return {
+      kubeconfig: values.kubeconfig,
+      context: values.context,
+      namespace: values.namespace,
+      runtime: values.runtime,
+      journal: values.journal,
+      image: values.image,
+      runs: values.run,
+      ranks,
+      policy: {
+        ...Policy.standard,
+        rules: [...values.resubmit.map((cause) => ({ cause, action: "Resubmit" as const })), ...Policy.standard.rules]
+      }
+    }
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
   }
-})
-const wish: Wish = {
-  kubeconfig: values.kubeconfig,
-  context: values.context,
-  namespace: values.namespace,
-  runtime: values.runtime,
-  journal: values.journal,
-  image: values.image
 }
 
-const program = Effect.gen(function* () {
-  const files = yield* FileSystem.FileSystem
-  const folder = yield* files.makeTempDirectoryScoped({ prefix: "dispatch-kubeflow-example-" })
-  yield* wish.kubeconfig === undefined ? story(wish, folder) : real(wish, wish.kubeconfig, folder)
-}).pipe(
+const bringToAnEnd = (wish: Wish) =>
+  Effect.gen(function* () {
+    const files = yield* FileSystem.FileSystem
+    const folder = yield* files.makeTempDirectoryScoped({ prefix: "dispatch-kubeflow-example-" })
+    yield* wish.kubeconfig === undefined ? story(wish, folder) : real(wish, wish.kubeconfig, folder)
+  })
+
+const wish = parseWish()
+const program = (
+  typeof wish === "string"
+    ? Effect.sync(() => {
+        process.stderr.write(`${wish}\n`)
+        return 2
+      })
+    : Effect.as(bringToAnEnd(wish), 0)
+).pipe(
   Effect.scoped,
-  Effect.as(0),
   Effect.catchAll((error) =>
     Effect.sync((): number => {
       process.stderr.write(`Not as expected: ${error.message}\n`)

@@ -11,7 +11,8 @@
  *
  * @module
  */
-import { parseArgs } from "node:util"
+import { execFile } from "node:child_process"
+import { parseArgs, promisify } from "node:util"
 import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import type * as CessationVerdict from "@dispatch-kubeflow/core/decide/CessationVerdict"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
@@ -21,7 +22,6 @@ import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import type * as TrainJobRef from "@dispatch-kubeflow/core/TrainJobRef"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
-import { Command } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Clock, Context, Data, Effect, Layer, Random, Ref } from "effect"
 import * as Programme from "./Programme.js"
@@ -44,8 +44,13 @@ const taintKey = Core.outOfServiceTaint
 
 /** What the machines are made to do, and what runs on them. */
 const makeControl = (program: string) => {
-  const run = (verb: string, node: string) =>
-    Command.string(Command.make(program, verb, node).pipe(Command.stderr("inherit")))
+  // Not by Effect's Command: it ends what a command has left in its process group, and a kubelet is meant to stay
+  const run = (verb: string, node: string): Effect.Effect<string, Broken> =>
+    Effect.tryPromise({
+      try: async () => (await promisify(execFile)(program, [verb, node])).stdout,
+      catch: (cause) =>
+        new Broken({ message: `${program} ${verb} ${node}: ${cause instanceof Error ? cause.message : String(cause)}` })
+    })
   return {
     kubeletStop: (node: string) => run("kubelet-stop", node),
     kubeletStart: (node: string) => run("kubelet-start", node),
@@ -107,6 +112,7 @@ const schedule = Effect.fn("e2e.schedule")(function* (
   seed: number
 ) {
   const { api, namespace } = place
+  const begun = yield* Clock.currentTimeMillis
   const random = Random.make(seed)
   const between = (low: number, high: number) => random.nextIntBetween(low, high)
   const pick = <A>(items: ReadonlyArray<A>) => Effect.map(between(0, items.length), (index) => items[index] as A)
@@ -237,7 +243,7 @@ const schedule = Effect.fn("e2e.schedule")(function* (
     steps.push(name === "delete-trainjob" ? name : `${name} ${node}`)
     yield* actions[name](node)
     yield* look
-    const rest = (yield* between(0, 12)) === 0 ? 60 : yield* between(0, 5)
+    const rest = (yield* between(0, 40)) === 0 ? 60 : yield* between(0, 5)
     if (rest > 0) {
       steps.push(`wait ${rest} s`)
       yield* Effect.sleep(rest * 1000)
@@ -246,9 +252,11 @@ const schedule = Effect.fn("e2e.schedule")(function* (
   }
 
   yield* Effect.ignore(actions["delete-trainjob"]())
+  const played = yield* Clock.currentTimeMillis
   yield* restore(place, control, nodes, machines)
+  const restored = yield* Clock.currentTimeMillis
   yield* say(
-    `schedule ${number} (seed ${seed}): ${tally.answers} answers, ceased ${tally.ceased}, ended ${tally.ended}, of those ${tally.claimed} on an operator's or a deleted Node's word: ${steps.join("; ")}`
+    `schedule ${number} (seed ${seed}, ${Math.round((played - begun) / 1000)} s, and ${Math.round((restored - played) / 1000)} s to restore): ${tally.answers} answers, ceased ${tally.ceased}, ended ${tally.ended}, of those ${tally.claimed} on an operator's or a deleted Node's word: ${steps.join("; ")}`
   )
   return tally
 })
@@ -357,8 +365,11 @@ const programme = (given: NonNullable<typeof options>) =>
       }),
       given.image
     )
-    const machines = yield* Ref.make<Machines>({ off: new Set(), silent: new Set() })
+    // Whatever an earlier run left: every kubelet starts anew
+    yield* Effect.forEach(given.nodes, control.kubeletStop, { discard: true })
+    const machines = yield* Ref.make<Machines>({ off: new Set(), silent: new Set(given.nodes) })
     yield* restore(place, control, given.nodes, machines)
+    yield* Effect.addFinalizer(() => Effect.ignore(restore(place, control, given.nodes, machines)))
     const sum = { answers: 0, ceased: 0, ended: 0, claimed: 0 }
     for (let number = 1; number <= given.schedules; number++) {
       const tally = yield* Effect.scoped(

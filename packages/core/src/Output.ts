@@ -753,7 +753,7 @@ export const make = (
                 if (abandoned) return yield* Effect.never
                 if (Exit.isSuccess(taken)) {
                   const before = brought ? undefined : reader.last()
-                  const ending = yield* deliver(reader.push(...taken.value), how.previous)
+                  const ending = yield* deliver(reader.pushAll(taken.value), how.previous)
                   if (ending !== undefined) return ending
                   if (!brought) brought = reader.last() !== before
                   activeAt = clock.unsafeCurrentTimeMillis()
@@ -1191,7 +1191,8 @@ export const make = (
           }
           const start = RankZero.startOf(execution)
           const track = options.follow === true ? yield* trackAll(ref) : trackOne
-          const size = Math.max(1, Math.min(buffer, Math.floor((buffer * 4) / ranks.length)))
+          // All ranks together read ahead about as far as one, so that memory does not grow with their number
+          const size = Math.max(1, Math.floor(buffer / ranks.length))
           const each = ranks.map((rank) => {
             const own = { ...options, rank, awaitPod: true }
             return readAhead(ref, own, from, found(ref, own, look, start), track, size).pipe(
@@ -1201,7 +1202,7 @@ export const make = (
           })
           return Stream.mergeAll(each, {
             concurrency: options.follow === true ? "unbounded" : ranksAtOnce,
-            bufferSize: ranksAtOnce
+            bufferSize: 1
           })
         })
       ).pipe(Stream.withSpan("Output.outputRanks", { attributes: { namespace: ref.namespace, name: ref.name } }))

@@ -230,8 +230,10 @@ export const make = (
       const told = new Map<string, Update.Update>()
       const unread = new Map<string, Set<string>>()
       const missing = new Map<string, string>()
-      // What one read of a connection brought about large jobs, until the end of it
+      // What one read of a connection brought, by job, until the end of it: so that a job's evidence is written once
       const held = new Map<string, Array<ObjectObservation>>()
+      // The names of which everything is told that is to be told, but what their own objects bring
+      const settled = new Set<string>()
       const large = new Set<string>()
       // Pods of many jobs share Nodes: a Node that was read for one of them serves the others of the same read
       const nodesRead = new Map<string, Evidence.Observation>()
@@ -280,6 +282,7 @@ export const make = (
                   if (error._tag === "KubeForbidden") {
                     const isNew = !missing.has("Node")
                     nodesForbiddenUntil = now + forbiddenFor
+                    settled.clear()
                     missing.set("Node", "Nodes may not be read (403): whether one was lost is not known.")
                     return isNew
                       ? Effect.as(onProblem({ _tag: "Unavailable", kind: "Node", error }), [])
@@ -293,15 +296,54 @@ export const make = (
           )
           const seen = observations.flat()
           if (seen.length === 0) return
-          if (now >= nodesForbiddenUntil) missing.delete("Node")
+          if (now >= nodesForbiddenUntil && missing.delete("Node")) settled.clear()
           yield* store.update(key(name), (evidence) => Evidence.foldAll(evidence, seen))
         })
 
-      /** Answers the evidence after it. */
+      /** The Node of the observed pod, when it should be read. */
+      const nodeFor = (
+        before: Evidence.Evidence,
+        after: Evidence.Evidence,
+        observation: ObjectObservation
+      ): string | undefined => {
+        if (observation._tag !== "Pod") return undefined
+        const { uid } = observation.object.metadata
+        const pod = after.pods[uid]
+        return pod !== undefined && wantsNode(before.pods[uid], pod) ? (pod.pod.spec?.nodeName ?? undefined) : undefined
+      }
+
+      /** Reads Nodes and answers the evidence after it. */
+      const withNodes = (
+        name: string,
+        nodes: ReadonlySet<string>,
+        evidence: Evidence.Evidence
+      ): Effect.Effect<Evidence.Evidence, EvidenceStore.EvidenceStoreError> =>
+        nodes.size === 0
+          ? Effect.succeed(evidence)
+          : Effect.flatMap(readNodes(name, [...nodes]), () =>
+              Effect.map(store.get(key(name)), (found) => (found._tag === "None" ? evidence : found.value))
+            )
+
+      /** Whether there is nothing to tell after an observation. */
+      const isSettled = (
+        before: Evidence.Evidence,
+        after: Evidence.Evidence,
+        observation: ObjectObservation
+      ): boolean => {
+        if (before === after) return settled.has(after.name)
+        if (observation._tag !== "Pod" || !settled.has(after.name)) return false
+        const pod = after.pods[observation.object.metadata.uid]
+        return pod !== undefined && Evidence.goesOn(before.pods[observation.object.metadata.uid], pod)
+      }
+
+      /** Answers the evidence after it, and whether there may be something to tell. */
       const keep = (
         name: string,
         observations: ReadonlyArray<ObjectObservation>
-      ): Effect.Effect<Evidence.Evidence, EvidenceStore.EvidenceStoreError> => {
+      ): Effect.Effect<
+        { readonly after: Evidence.Evidence; readonly changed: boolean },
+        EvidenceStore.EvidenceStoreError
+      > => {
         let before: Evidence.Evidence | undefined
         return Effect.flatMap(
           store.update(key(name), (evidence) => {
@@ -310,17 +352,13 @@ export const make = (
           }),
           (after) => {
             const nodes = new Set<string>()
+            const from = before ?? after
             for (const observation of observations) {
-              if (observation._tag !== "Pod") continue
-              const { uid } = observation.object.metadata
-              const pod = after.pods[uid]
-              const node = pod?.pod.spec?.nodeName
-              if (pod !== undefined && node && wantsNode(before?.pods[uid], pod)) nodes.add(node)
+              const node = nodeFor(from, after, observation)
+              if (node !== undefined) nodes.add(node)
             }
-            if (nodes.size === 0) return Effect.succeed(after)
-            return Effect.flatMap(readNodes(name, [...nodes]), () =>
-              Effect.map(store.get(key(name)), (found) => (found._tag === "None" ? after : found.value))
-            )
+            const changed = nodes.size > 0 || !observations.every((it) => isSettled(from, after, it))
+            return Effect.map(withNodes(name, nodes, after), (after) => ({ after, changed }))
           }
         )
       }
@@ -329,6 +367,7 @@ export const make = (
       const tellFrom = (evidence: Evidence.Evidence): ReadonlyArray<Update.Update> => {
         const uids =
           scope._tag === "Ref" && scope.ref.uid !== undefined ? [scope.ref.uid] : Object.keys(evidence.trainJobs)
+        settled.add(evidence.name)
         return uids.flatMap((uid) => {
           const made = Update.make(evidence, uid)
           const update: Update.Update =
@@ -495,6 +534,7 @@ export const make = (
           }
           const names = new Set<string>()
           if (input.kind === "Unavailable") {
+            settled.clear()
             missing.set(
               input.of,
               input.of === "Event"
@@ -513,7 +553,7 @@ export const make = (
               else group.push(observation)
             }
             for (const [name, group] of groups) {
-              if (isLarge(yield* keep(name, group))) large.add(name)
+              if (isLarge((yield* keep(name, group)).after)) large.add(name)
               names.add(name)
             }
             if (input.event._tag === "Snapshot") listed.add(input.kind)
@@ -527,18 +567,44 @@ export const make = (
           return (yield* Effect.forEach(names, tell)).flat()
         })
 
-      /** Keeps and tells what was held back. */
-      const release: Effect.Effect<ReadonlyArray<Update.Update>, EvidenceStore.EvidenceStoreError> = Effect.suspend(
-        () => {
-          if (held.size === 0) return Effect.succeed([])
-          const groups = [...held]
-          held.clear()
-          return Effect.map(
-            Effect.forEach(groups, ([name, group]) => Effect.map(keep(name, group), tellFrom)),
-            (all) => (isTelling ? all.flat() : [])
-          )
-        }
-      )
+      /**
+       * Keeps observations of a job and tells each change, in order: what one of them calls for is read before it is told and
+       * before the next one counts.
+       */
+      const tellEach = (
+        name: string,
+        observations: ReadonlyArray<ObjectObservation>,
+        add: (more: ReadonlyArray<Update.Update>) => void
+      ): Effect.Effect<void, EvidenceStore.EvidenceStoreError> =>
+        Effect.gen(function* () {
+          let next = 0
+          while (next < observations.length) {
+            const from = next
+            let changes: Array<Evidence.Evidence> = []
+            let node: string | undefined
+            const stored = yield* store.update(key(name), (evidence) => {
+              let after = evidence
+              next = from
+              changes = []
+              node = undefined
+              while (next < observations.length && node === undefined) {
+                const observation = observations[next++]
+                if (observation === undefined) continue
+                const before = after
+                after = Evidence.fold(before, observation)
+                node = nodeFor(before, after, observation)
+                if (node === undefined && isTelling && !isSettled(before, after, observation)) changes.push(after)
+              }
+              return after
+            })
+            for (const change of changes) add(tellFrom(change))
+            if (node !== undefined) {
+              const after = yield* withNodes(name, new Set([node]), stored)
+              if (isTelling) add(tellFrom(after))
+            }
+            if (isLarge(stored)) large.add(name)
+          }
+        })
 
       return (chunk) =>
         Effect.gen(function* () {
@@ -547,10 +613,21 @@ export const make = (
           const add = (more: ReadonlyArray<Update.Update>): void => {
             for (const update of more) updates.push(update)
           }
+          /** Keeps and tells what was held back. */
+          const release = Effect.gen(function* () {
+            const groups = [...held]
+            held.clear()
+            for (const [name, group] of groups) {
+              if (large.has(name)) {
+                const { after, changed } = yield* keep(name, group)
+                if (changed && isTelling) add(tellFrom(after))
+              } else yield* tellEach(name, group, add)
+            }
+          })
           nodesRead.clear()
           for (const input of chunk) {
             if (input.kind === "Tick" || input.kind === "Unavailable" || input.event._tag !== "Applied") {
-              add(yield* release)
+              yield* release
               add(yield* handle(input))
               continue
             }
@@ -558,15 +635,10 @@ export const make = (
             const name = Evidence.trainJobNameOf(observation)
             if (name === undefined || !isInScope(scope, name)) continue
             const group = held.get(name)
-            if (group !== undefined) group.push(observation)
-            else if (large.has(name)) held.set(name, [observation])
-            else {
-              const after = yield* keep(name, [observation])
-              if (input.kind === "Pod" && isLarge(after)) large.add(name)
-              if (isTelling) add(tellFrom(after))
-            }
+            if (group === undefined) held.set(name, [observation])
+            else group.push(observation)
           }
-          add(yield* release)
+          yield* release
           return Chunk.unsafeFromArray(updates)
         })
     }

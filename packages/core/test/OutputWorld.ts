@@ -228,7 +228,7 @@ export const make = Effect.sync((): World => {
             for (; cursor < events.length; cursor++) {
               const frame = events[cursor]
               const of = (frame?.object as Pod | undefined)?.metadata.name
-              if (frame !== undefined && of === named) {
+              if (frame !== undefined && (named === undefined || of === named)) {
                 cursor++
                 return Effect.succeed(frame)
               }

@@ -275,7 +275,7 @@ describe("a watch on Kueue", () => {
   })
 
   it.scoped(
-    "two priorities: the one that gives way is Preempted by Kueue, and Running again under the next count",
+    "Q06: two priorities: the one that gives way is Preempted by Kueue, and Running again under the next count",
     () =>
       Effect.gen(function* () {
         const { cluster, watching } = yield* running
@@ -296,7 +296,7 @@ describe("a watch on Kueue", () => {
       }).pipe(Effect.provide(WatchWorld.layer({ kueue: true })))
   )
 
-  it.scoped("a hold by spec.active is Held by the Workload, and released Running under the next count", () =>
+  it.scoped("Q02: a hold by spec.active is Held by the Workload, and released Running under the next count", () =>
     Effect.gen(function* () {
       const { watching } = yield* running
       const name = yield* nameOf("low-1")

@@ -490,13 +490,14 @@ const makeHandler = (options: Options) => {
 
       const bytes = yield* Exchange.readBytes(http)
       if (bytes === undefined) return yield* refuse(exchange, subject, asked, Answer.json(413, Exchange.tooLarge))
-      const body = Negotiation.readBody({
+      const sent = {
         method: http.method ?? "",
         contentType: http.headers["content-type"],
         bytes,
         kind: type?.kind ?? asked.plural,
         custom: type?.custom ?? false
-      })
+      }
+      const body = Negotiation.readBody(sent)
       if (Either.isLeft(body)) {
         // Whether the type is served at all comes before what its body is
         if (type === undefined) return yield* call(exchange, transport, asked, representation.right)
@@ -507,7 +508,14 @@ const makeHandler = (options: Options) => {
       const request: KubeRequest.KubeRequest = {
         ...rest,
         ...(name === undefined || (asked.verb === "create" && asked.subresource === undefined) ? {} : { name }),
-        ...(body.right === undefined ? {} : { body: body.right })
+        ...(body.right === undefined
+          ? {}
+          : {
+              body:
+                type?.virtual === false && typeof body.right === "object" && Negotiation.repeats(sent)
+                  ? new TextDecoder().decode(bytes)
+                  : body.right
+            })
       }
       return yield* call(exchange, transport, request, representation.right)
     })

@@ -646,7 +646,9 @@ const jobStatusErrors = (job: Json.JsonObject, old: Json.JsonObject): ReadonlyAr
     invalid(`status.${key}`, `Invalid value: ${count(job, key)}: ${text}`)
   return [
     ...jobCounters.filter((key) => count(job, key) < 0).map((key) => wrong(key, "must be greater than or equal to 0")),
-    ...(count(job, "ready") > count(job, "active") ? [wrong("ready", "cannot set more ready pods than active")] : []),
+    ...(Json.at(job, "status", "ready") !== undefined && count(job, "ready") > count(job, "active")
+      ? [wrong("ready", "cannot set more ready pods than active")]
+      : []),
     ...["failed", "succeeded"]
       .filter((key) => count(job, key) < count(old, key))
       .map((key) => wrong(key, `cannot decrease the ${key} counter`))
@@ -657,14 +659,6 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
   const spec = Json.object(job["spec"])
   if (old === undefined) {
     const errors: Array<FieldError> = [...jobSpecErrors(spec), ...labelNameErrors(job), ...jobNameErrors(job)]
-    const restartPolicy = Json.at(spec, "template", "spec", "restartPolicy")
-    if (restartPolicy === "Always") {
-      errors.push({
-        field: "spec.template.spec.restartPolicy",
-        reason: "FieldValueRequired",
-        message: `Required value: valid values: "OnFailure", "Never"`
-      })
-    }
     if (Json.array(Json.at(spec, "template", "spec", "containers")).length === 0) {
       errors.push({
         field: "spec.template.spec.containers",
@@ -688,16 +682,21 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
         })
       })
     })
+    const restartPolicy = Json.at(spec, "template", "spec", "restartPolicy")
+    if (restartPolicy === "Always") {
+      errors.push({
+        field: "spec.template.spec.restartPolicy",
+        reason: "FieldValueRequired",
+        message: `Required value: valid values: "OnFailure", "Never"`
+      })
+    }
     return errors
   }
   const before = Json.object(old["spec"])
   // A write of the status leaves the rest as it is
   if (spec === before || job["status"] !== old["status"]) return jobStatusErrors(job, old)
   const errors: Array<FieldError> = [...jobSpecErrors(spec)]
-  const elastic =
-    spec["completionMode"] === "Indexed" &&
-    Json.equal(spec["completions"], spec["parallelism"]) &&
-    Json.equal(before["completions"], before["parallelism"])
+  const elastic = spec["completionMode"] === "Indexed" && Json.equal(spec["completions"], spec["parallelism"])
   if (!Json.equal(spec["completions"], before["completions"]) && !elastic) {
     errors.push(
       spec["completionMode"] === "Indexed"

@@ -4,6 +4,7 @@ import { Effect, Either } from "effect"
 import * as Cluster from "../src/Cluster.js"
 import * as Json from "../src/Json.js"
 import * as Rbac from "../src/Rbac.js"
+import * as Registry from "../src/Registry.js"
 
 // What the differential checker found: each answer is that of kube-apiserver 1.37.2
 
@@ -267,6 +268,333 @@ describe("what the differential checker found", () => {
           500,
           "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .bogus: field not declared in schema"
         )
+      )
+    })
+  )
+
+  it.effect("fields that a type does not have are dropped with a warning, refused when validation is strict", () =>
+    Effect.gen(function* () {
+      const create = (query: Readonly<Record<string, string>>) =>
+        KubeRequest.make("create", pods, {
+          namespace,
+          query,
+          body: {
+            apiVersion: "v1",
+            kind: "Pod",
+            zeta: 1,
+            metadata: { name: "p", zz: 1 },
+            spec: { foo: 1, containers: [{ name: "n", image: "i:1", zed: 3, ports: [{ containerPort: 3, q: 1 }] }] }
+          }
+        })
+      const unknown = ["zeta", "metadata.zz", "spec.foo", "spec.containers[0].zed", "spec.containers[0].ports[0].q"]
+      const texts = unknown.map((path) => `unknown field "${path}"`)
+      const answer = yield* last(create({}))
+      expect(answer).toMatchObject({ status: 201, warnings: texts })
+      expect(JSON.stringify(answer)).not.toMatch(/zeta":|"zz":|"foo":|"zed":|"q":/)
+      expect(yield* last(create({ fieldValidation: "Strict" }))).toEqual(
+        refused(400, `Pod in version "v1" cannot be handled as a Pod: strict decoding error: ${texts.join(", ")}`)
+      )
+      expect(yield* last(create({ fieldValidation: "Ignore" }))).toMatchObject({ status: 201, warnings: [] })
+    })
+  )
+
+  it.effect("of a custom resource the metadata is told first, then everything in order", () =>
+    Effect.gen(function* () {
+      const create = KubeRequest.make("create", trainJobs, {
+        namespace,
+        body: {
+          apiVersion: "trainer.kubeflow.org/v1alpha1",
+          kind: "TrainJob",
+          zeta: 1,
+          bogus: 1,
+          metadata: { name: "t", zz: 1, aa: 2 },
+          spec: {
+            zig: 3,
+            runtimeRef: { name: "torch-distributed", zap: 1 },
+            trainer: { env: [{ name: "a", value: "b", boo: 1 }], abc: 1 }
+          },
+          status: { x: 1 }
+        }
+      })
+      expect(yield* last(create)).toMatchObject({
+        warnings: [
+          "metadata.aa",
+          "metadata.zz",
+          "bogus",
+          "spec.runtimeRef.zap",
+          "spec.trainer.abc",
+          "spec.trainer.env[0].boo",
+          "spec.zig",
+          "status.x",
+          "zeta"
+        ].map((path) => `unknown field "${path}"`)
+      })
+    })
+  )
+
+  it.effect("a patch to a field that there is not is a warning, or a 422 about the patch", () =>
+    Effect.gen(function* () {
+      const strange = { bogus: 1, metadata: { zz: 1 } }
+      expect(yield* last(configMap("a"), patch(configMaps, "a", "merge", strange))).toMatchObject({
+        status: 200,
+        warnings: ['unknown field "bogus"', 'unknown field "metadata.zz"']
+      })
+      expect(
+        yield* last(configMap("a"), patch(configMaps, "a", "strategic", strange, { fieldValidation: "Strict" }))
+      ).toMatchObject({
+        code: 422,
+        message: expect.stringMatching(/^ "" is invalid: patch: .*strict decoding error: unknown field "bogus", /)
+      })
+      expect(
+        yield* last(
+          configMap("a"),
+          patch(configMaps, "a", "json", [{ op: "add", path: "/data/z", value: "1", note: 2 }])
+        )
+      ).toMatchObject({ status: 200, warnings: ['json patch unknown field "[0].note"'] })
+    })
+  )
+
+  it.effect("members that a body names twice are warned about", () =>
+    Effect.gen(function* () {
+      const create = (query: Readonly<Record<string, string>>) =>
+        KubeRequest.make("create", configMaps, {
+          namespace,
+          query,
+          body: '{"metadata":{"name":"d","name":"d"},"data":{"a":"1","a":"2"},"bogus":[{"x":"\\"{","x":1}]}'
+        })
+      const texts = [
+        'duplicate field "metadata.name"',
+        'duplicate field "data.a"',
+        'duplicate field "bogus[0].x"',
+        'unknown field "bogus"'
+      ]
+      expect(yield* last(create({}))).toMatchObject({ status: 201, body: { data: { a: "2" } }, warnings: texts })
+      expect(yield* last(create({ fieldValidation: "Strict" }))).toEqual(
+        refused(
+          400,
+          `ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: ${texts.join(", ")}`
+        )
+      )
+    })
+  )
+
+  it.effect("an apply of a field that there is not is refused, however deep, with the keys of the list", () =>
+    Effect.gen(function* () {
+      const apply = patch(
+        pods,
+        "p",
+        "apply",
+        {
+          apiVersion: "v1",
+          kind: "Pod",
+          spec: { containers: [{ name: "n", zed: 1, env: [{ name: "A", b: 1 }] }], tolerations: [{ kk: 1 }], zip: 1 }
+        },
+        { fieldManager: "m" }
+      )
+      const paths = [
+        '.spec.containers[name="n"].env[name="A"].b',
+        '.spec.containers[name="n"].zed',
+        ".spec.tolerations[0].kk",
+        ".spec.zip"
+      ]
+      expect(yield* last(pod("p"), apply)).toEqual(
+        refused(
+          500,
+          `failed to create typed patch object (/; /v1, Kind=Pod): errors:\n${paths
+            .map((path) => `  ${path}: field not declared in schema`)
+            .join("\n")}`
+        )
+      )
+    })
+  )
+
+  it.effect("a conflict names the subresource that the other manager applied to", () =>
+    Effect.gen(function* () {
+      const apply = (manager: string, reason: string) =>
+        KubeRequest.make("patch", trainJobs, {
+          namespace,
+          name: "t",
+          subresource: "status",
+          patchType: "apply",
+          query: { fieldManager: manager },
+          body: {
+            apiVersion: "trainer.kubeflow.org/v1alpha1",
+            kind: "TrainJob",
+            metadata: { name: "t" },
+            status: {
+              conditions: [
+                { type: "Suspended", status: "True", reason, message: "", lastTransitionTime: "2026-01-01T00:00:00Z" }
+              ]
+            }
+          }
+        })
+      expect(yield* last(trainJob("t"), apply("one", "A"), apply("two", "B"))).toEqual(
+        refused(
+          409,
+          'Apply failed with 1 conflict: conflict with "one" with subresource "status": .status.conditions[type="Suspended"].reason'
+        )
+      )
+    })
+  )
+
+  it.effect("counters of a Job's status cannot go back, and no more pods are ready than active", () =>
+    Effect.gen(function* () {
+      const status = (value: object) =>
+        KubeRequest.make("patch", jobs, {
+          namespace,
+          name: "j",
+          subresource: "status",
+          patchType: "merge",
+          body: { status: value }
+        })
+      expect(
+        yield* last(job("j"), status({ failed: 1, succeeded: 2 }), status({ failed: 0, active: -1, ready: 9 }))
+      ).toEqual(
+        refused(
+          422,
+          'Job.batch "j" is invalid: [status.active: Invalid value: -1: must be greater than or equal to 0, status.ready: Invalid value: 9: cannot set more ready pods than active, status.failed: Invalid value: 0: cannot decrease the failed counter]'
+        )
+      )
+      expect(yield* last(job("j"), status({ active: -1 }))).toEqual(
+        refused(422, 'Job.batch "j" is invalid: status.active: Invalid value: -1: must be greater than or equal to 0')
+      )
+    })
+  )
+
+  it.effect("of a Job that was created suspended the pod's spec is immutable, of another one the whole template", () =>
+    Effect.gen(function* () {
+      const change = patch(jobs, "j", "merge", {
+        spec: { suspend: false, template: { spec: { restartPolicy: "OnFailure" } } }
+      })
+      expect(yield* last(job("j", { suspend: true }), change)).toMatchObject({
+        message: expect.stringContaining(" spec.template.spec: Invalid value: ")
+      })
+      expect(yield* last(job("j"), change)).toMatchObject({
+        message: expect.stringContaining(" spec.template: Invalid value: ")
+      })
+    })
+  )
+
+  it.effect("completions of an Indexed Job may become what parallelism is", () =>
+    Effect.gen(function* () {
+      const indexed = job("j", { completionMode: "Indexed", completions: 2, parallelism: 1 })
+      expect(yield* last(indexed, patch(jobs, "j", "merge", { spec: { completions: 1 } }))).toMatchObject({
+        status: 200
+      })
+      expect(yield* last(indexed, patch(jobs, "j", "merge", { spec: { completions: 3 } }))).toMatchObject({ code: 422 })
+    })
+  )
+
+  it.effect("a toleration that is taken from a pod is an error of its own", () =>
+    Effect.gen(function* () {
+      const tolerations = [{ key: "k", operator: "Exists", effect: "NoSchedule" }]
+      expect(yield* last(pod("p", { tolerations }), patch(pods, "p", "merge", { spec: { tolerations: [] } }))).toEqual(
+        refused(
+          422,
+          'Pod "p" is invalid: spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds'
+        )
+      )
+    })
+  )
+
+  it.effect("a request for one namespace is authorized inside it; a dry run of its deletion uses no version", () =>
+    Effect.gen(function* () {
+      const cluster = yield* Cluster.make()
+      const namespaces = { group: "", version: "v1", plural: "namespaces" }
+      const get = KubeRequest.make("get", namespaces, { name: "default" })
+      const error = yield* Effect.flip(cluster.transport(Rbac.serviceAccount(namespace, "s")).call(get))
+      expect(error.status?.message).toBe(
+        'namespaces "default" is forbidden: User "system:serviceaccount:default:s" cannot get resource "namespaces" in API group "" in the namespace "default"'
+      )
+      const made = KubeRequest.make("create", namespaces, { body: { metadata: { name: "other" } } })
+      const dry = KubeRequest.make("delete", namespaces, { name: "other", query: { dryRun: "All" } })
+      const answer = Json.at(yield* last(made, dry), "body")
+      expect(Json.at(answer, "status", "phase")).toBe("Terminating")
+      expect(Json.at(answer, "metadata", "resourceVersion")).toBe(
+        Json.at(Json.at(yield* last(made), "body"), "metadata", "resourceVersion")
+      )
+    })
+  )
+
+  it.effect("without a look at its fields a JSON patch is refused in other words", () =>
+    Effect.gen(function* () {
+      const broken = patch(configMaps, "a", "json", { op: "add" }, { fieldValidation: "Ignore" })
+      expect(yield* last(configMap("a"), broken)).toEqual(
+        refused(400, "json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+      )
+    })
+  )
+
+  it.effect(
+    "a Job without containers is told so before its restart policy; a bad selector comes before a bad body",
+    () =>
+      Effect.gen(function* () {
+        const message = Json.at(yield* last(KubeRequest.make("create", jobs, { namespace, body: {} })), "message")
+        expect(message).toMatch(/spec\.template\.spec\.containers: .*spec\.template\.spec\.restartPolicy: /)
+        const many = KubeRequest.make("deletecollection", pods, {
+          namespace,
+          query: { labelSelector: "a===" },
+          body: { kind: "Foo", apiVersion: "v1" }
+        })
+        expect(yield* last(many)).toEqual(refused(400, "unable to parse requirement: found '=', expected: identifier"))
+      })
+  )
+
+  it.effect("an object is patched in the version of the request, whichever stored it", () =>
+    Effect.gen(function* () {
+      const type = { group: "kueue.x-k8s.io", version: "v1beta2", plural: "localqueues" }
+      const create = KubeRequest.make("create", type, {
+        namespace,
+        body: {
+          apiVersion: "kueue.x-k8s.io/v1beta2",
+          kind: "LocalQueue",
+          metadata: { name: "q" },
+          spec: { clusterQueue: "c" }
+        }
+      })
+      const older = { ...type, version: "v1beta1" }
+      const registry = Registry.make([...Registry.builtins.definitions.values(), ...Registry.kueue("v1beta1")])
+      const cluster = yield* Cluster.make({ registry })
+      const { call } = cluster.transport(Rbac.admin)
+      yield* call(create)
+      const answer = yield* call(patch(older, "q", "merge", { spec: { stopPolicy: "Hold" } }))
+      expect(answer.body).toMatchObject({ apiVersion: "kueue.x-k8s.io/v1beta1", spec: { stopPolicy: "Hold" } })
+      const read = yield* call(KubeRequest.make("get", type, { namespace, name: "q" }))
+      expect(read.body).toMatchObject({ apiVersion: "kueue.x-k8s.io/v1beta2", spec: { stopPolicy: "Hold" } })
+    })
+  )
+
+  it.effect("a custom resource without a kind is refused in two ways", () =>
+    Effect.gen(function* () {
+      const create = (query: Readonly<Record<string, string>>) =>
+        last(KubeRequest.make("create", trainJobs, { namespace, query, body: { apiVersion: "v1" } }))
+      expect(yield* create({})).toEqual(
+        refused(
+          400,
+          `the object provided is unrecognized (must be of type TrainJob): Object 'Kind' is missing in '{"apiVersion":"v1"}' ({"apiVersion":"v1"})`
+        )
+      )
+      expect(yield* create({ fieldValidation: "Ignore" })).toEqual(
+        refused(
+          400,
+          `TrainJob in version "v1alpha1" cannot be handled as a TrainJob: Object 'Kind' is missing in '{"apiVersion":"v1"}'`
+        )
+      )
+    })
+  )
+
+  it.effect("another namespace in a body is told before a missing name; too much data belongs to no field", () =>
+    Effect.gen(function* () {
+      const update = KubeRequest.make("update", configMaps, {
+        namespace,
+        name: "a",
+        body: { metadata: { namespace: "elsewhere" } }
+      })
+      expect(yield* last(configMap("a"), update)).toEqual(
+        refused(400, "the namespace of the provided object does not match the namespace sent on the request")
+      )
+      expect(yield* last(configMap("a", { data: { k: "x".repeat(1_048_577) } }))).toEqual(
+        refused(422, 'ConfigMap "a" is invalid: []: Too long: may not be more than 1048576 bytes')
       )
     })
   )

@@ -241,7 +241,7 @@ describe("ten traps of Kueue", () => {
       }).pipe(Effect.provide(kueue()))
   )
 
-  it.scoped("5: an admitted TrainJob that is suspended by hand starts again under the same count", () =>
+  it.scoped("5, Q02: an admitted TrainJob that is suspended by hand starts again under the same count", () =>
     Effect.gen(function* () {
       const cluster = yield* prepare()
       yield* cluster.create(job("run-1"), namespace)

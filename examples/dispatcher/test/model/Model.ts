@@ -51,6 +51,9 @@ export const run = (script: Script, pieces: World.Pieces = {}): void => {
   if (Exit.isFailure(end)) throw Cause.squash(end.cause)
 }
 
+/** A schedule takes its time in one go; who watches wants to be told now and then that it goes on. */
+export const pause = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
+
 /** The outcome of many scripts: how many ran, and fast-check's report of the first lie. */
 export interface Outcome {
   readonly runs: number
@@ -66,11 +69,10 @@ export const explore = async (options: {
   readonly onRun?: (() => void) | undefined
 }): Promise<Outcome> => {
   const details = await FastCheck.check(
-    FastCheck.asyncProperty(Command.script, (script) => {
+    FastCheck.asyncProperty(Command.script, async (script) => {
       options.onRun?.()
       run(script, options.pieces)
-      // A test runner wants to be told that one is alive
-      return new Promise<void>((resolve) => setImmediate(resolve))
+      await pause()
     }),
     { numRuns: options.runs, seed: options.seed, endOnFailure: options.shrink !== true }
   )

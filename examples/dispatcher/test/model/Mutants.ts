@@ -405,12 +405,12 @@ export const mutants: ReadonlyArray<Mutant> = [
         ...given,
         fence: (submission) =>
           Effect.flatMap(Effect.option(given.stopped(submission)), (early) => {
-            if (Option.isSome(early) && !answers.has(submission.id ?? "")) answers.set(submission.id ?? "", early.value)
+            if (Option.isSome(early) && early.value.ended) answers.set(submission.id ?? "", early.value)
             return given.fence(submission)
           }),
         stopped: (submission) => {
           const early = answers.get(submission.id ?? "")
-          return early?.ended === true || early?.ceased === true ? Effect.succeed(early) : given.stopped(submission)
+          return early === undefined ? given.stopped(submission) : Effect.succeed(early)
         }
       }
     })

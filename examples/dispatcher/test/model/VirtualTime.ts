@@ -33,39 +33,37 @@ interface Sleeper {
   readonly wake: () => void
 }
 
-/** Turns are taken in order of arrival; with `shuffle`, in an order of its own, as between the threads of many machines. */
-class Turns implements Scheduler.Scheduler {
-  private queue: Array<() => void> = []
-  private next = 0
+interface Turns extends Scheduler.Scheduler {
+  /** Takes turns until nobody wants one. */
+  readonly flush: () => void
+}
 
-  constructor(private readonly shuffle: (() => number) | undefined) {}
-
-  shouldYield(fiber: Parameters<Scheduler.Scheduler["shouldYield"]>[0]): number | false {
-    return fiber.currentOpCount > 2048 ? 0 : false
-  }
-
-  scheduleTask(task: () => void): void {
-    this.queue.push(task)
-  }
-
-  flush(): void {
-    for (let turns = 0; this.next < this.queue.length; turns += 1) {
-      if (turns > turnsAtOneInstant) throw new Hang({ message: "it turns in a circle: time cannot go on" })
-      if (this.shuffle !== undefined) {
-        const other = this.next + Math.floor(this.shuffle() * (this.queue.length - this.next))
-        const [mine, theirs] = [this.queue[this.next], this.queue[other]]
-        if (mine !== undefined && theirs !== undefined) {
-          this.queue[this.next] = theirs
-          this.queue[other] = mine
+/** Turns are taken in order of arrival; with `chance`, in an order of its own, as between the threads of many machines. */
+const makeTurns = (chance: (() => number) | undefined): Turns => {
+  let queue: Array<() => void> = []
+  let next = 0
+  return {
+    shouldYield: (fiber) => (fiber.currentOpCount > 2048 ? 0 : false),
+    scheduleTask: (task) => void queue.push(task),
+    flush: () => {
+      for (let turns = 0; next < queue.length; turns += 1) {
+        if (turns > turnsAtOneInstant) throw new Hang({ message: "it turns in a circle: time cannot go on" })
+        if (chance !== undefined) {
+          const other = next + Math.floor(chance() * (queue.length - next))
+          const [mine, theirs] = [queue[next], queue[other]]
+          if (mine !== undefined && theirs !== undefined) {
+            queue[next] = theirs
+            queue[other] = mine
+          }
         }
+        const task = queue[next]
+        next += 1
+        if (next > 1024 && next * 2 > queue.length) {
+          queue = queue.slice(next)
+          next = 0
+        }
+        task?.()
       }
-      const task = this.queue[this.next]
-      this.next += 1
-      if (this.next > 1024 && this.next * 2 > this.queue.length) {
-        this.queue = this.queue.slice(this.next)
-        this.next = 0
-      }
-      task?.()
     }
   }
 }
@@ -73,10 +71,14 @@ class Turns implements Scheduler.Scheduler {
 const bigintPerMilli = 1_000_000n
 
 /** Plays an effect from start to end, at once. Chance comes from `seed`. */
-export const play = <A, E>(effect: Effect.Effect<A, E, VirtualTime>, seed: number, shuffle = false): Exit.Exit<A, E> => {
+export const play = <A, E>(
+  effect: Effect.Effect<A, E, VirtualTime>,
+  seed: number,
+  shuffle = false
+): Exit.Exit<A, E> => {
   let now = 0
   const order = shuffle ? mulberry(seed) : undefined
-  const turns = new Turns(order)
+  const turns = makeTurns(order)
   const sleepers: Array<Sleeper> = []
   const resting: Array<() => void> = []
   let goal: { readonly target: number; readonly reached: () => void } | undefined

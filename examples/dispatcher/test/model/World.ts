@@ -406,7 +406,9 @@ export const make = (script: Script, pieces: Pieces = {}) =>
     const write = (uid: string, count: number) =>
       Effect.gen(function* () {
         const known = pods.get(uid)
-        if (known === undefined) return
+        // The log of a pod whose object is gone cannot be read any more
+        const pod = known === undefined ? undefined : yield* machines.get(Objects.pods, { namespace, name: known.name })
+        if (known === undefined || pod?.metadata.uid !== uid) return
         // At once, so that they have one time
         const text = Array.from({ length: count }, (_, line) => `${uid} ${known.lines + line}\n`).join("")
         known.lines += count

@@ -901,11 +901,15 @@ const suspendedState = (evidence: Evidence.Evidence, subject: Subject, alive: bo
     })
   }
   const waiting = workload.status?.admissionChecks?.find(({ state }) => state !== "Ready")
+  // Admission is not running: a TrainJob that stays suspended after it shows that it was admitted
+  const admitted = trueCondition(workload.status?.conditions, "Admitted")
   return located(
     "Pending",
     undefined,
     waiting === undefined
-      ? []
+      ? admitted === undefined
+        ? []
+        : [suspended, conditionFact(name, admitted, current.presence)]
       : [fact(name, `status.admissionChecks[${waiting.name}].state`, waiting.state, undefined, current.presence)]
   )
 }

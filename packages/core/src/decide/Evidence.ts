@@ -524,15 +524,16 @@ const presenceAfter = (known: Kept | undefined, presence: Presence, at: number):
 }
 
 const keptAfter = (
-  known: (Kept & { readonly meta: ObjectMeta }) | undefined,
+  known: Kept | undefined,
+  meta: ObjectMeta | undefined,
   incoming: ObjectMeta,
   presence: Presence,
   at: number
 ): { readonly kept: Kept; readonly useIncoming: boolean } => {
   const after = presenceAfter(known, presence, at)
-  if (known === undefined) return { kept: { ...after, seenAt: at }, useIncoming: true }
-  if (isStale(incoming, known.meta)) return { kept: { ...after, seenAt: known.seenAt }, useIncoming: false }
-  if (isSame(incoming, known.meta)) return { kept: { ...after, seenAt: known.seenAt }, useIncoming: false }
+  if (known === undefined || meta === undefined) return { kept: { ...after, seenAt: at }, useIncoming: true }
+  if (isStale(incoming, meta)) return { kept: { ...after, seenAt: known.seenAt }, useIncoming: false }
+  if (isSame(incoming, meta)) return { kept: { ...after, seenAt: known.seenAt }, useIncoming: false }
   return { kept: { ...after, seenAt: at }, useIncoming: true }
 }
 
@@ -675,12 +676,7 @@ const podAfter = (
   known: PodEvidence | undefined,
   { object, presence, at }: Extract<Observation, { readonly _tag: "Pod" }>
 ): PodEvidence => {
-  const { kept, useIncoming } = keptAfter(
-    known === undefined ? undefined : { ...known, meta: known.pod.metadata },
-    object.metadata,
-    presence,
-    at
-  )
+  const { kept, useIncoming } = keptAfter(known, known?.pod.metadata, object.metadata, presence, at)
   if (
     known !== undefined &&
     !useIncoming &&
@@ -720,12 +716,7 @@ const terminalOf = (conditions: ReadonlyArray<Condition> | null | undefined): Co
 const foldTrainJob = (evidence: Evidence, object: Trainer.TrainJob, presence: Presence, at: number): Evidence => {
   const { uid } = object.metadata
   const known = evidence.trainJobs[uid]
-  const { kept, useIncoming } = keptAfter(
-    known === undefined ? undefined : { ...known, meta: known.trainJob.metadata },
-    object.metadata,
-    presence,
-    at
-  )
+  const { kept, useIncoming } = keptAfter(known, known?.trainJob.metadata, object.metadata, presence, at)
   const incoming = trainJobOf(object)
   const candidates = [known?.terminal, terminalOf(incoming.status?.conditions)].flatMap((it) => it ?? [])
   const terminal = candidates.reduce<Condition | undefined>(
@@ -748,12 +739,7 @@ const foldTrainJob = (evidence: Evidence, object: Trainer.TrainJob, presence: Pr
 const foldJobSet = (evidence: Evidence, object: JobSet.JobSet, presence: Presence, at: number): Evidence => {
   const { uid } = object.metadata
   const known = evidence.jobSets[uid]
-  const { kept, useIncoming } = keptAfter(
-    known === undefined ? undefined : { ...known, meta: known.jobSet.metadata },
-    object.metadata,
-    presence,
-    at
-  )
+  const { kept, useIncoming } = keptAfter(known, known?.jobSet.metadata, object.metadata, presence, at)
   const incoming = jobSetOf(object)
   const next: JobSetEvidence = { ...kept, jobSet: useIncoming ? incoming : (known?.jobSet ?? incoming) }
   return { ...evidence, jobSets: { ...evidence.jobSets, [uid]: next } }
@@ -762,12 +748,7 @@ const foldJobSet = (evidence: Evidence, object: JobSet.JobSet, presence: Presenc
 const foldJob = (evidence: Evidence, object: Batch.Job, presence: Presence, at: number): Evidence => {
   const { uid } = object.metadata
   const known = evidence.jobs[uid]
-  const { kept, useIncoming } = keptAfter(
-    known === undefined ? undefined : { ...known, meta: known.job.metadata },
-    object.metadata,
-    presence,
-    at
-  )
+  const { kept, useIncoming } = keptAfter(known, known?.job.metadata, object.metadata, presence, at)
   const incoming = jobOf(object)
   const started = incoming.status?.startTime ?? undefined
   const times = known?.startTimes ?? []
@@ -840,12 +821,7 @@ const evictionsAfter = (
 const foldWorkload = (evidence: Evidence, object: Kueue.Workload, presence: Presence, at: number): Evidence => {
   const { uid } = object.metadata
   const known = evidence.workloads[uid]
-  const { kept, useIncoming } = keptAfter(
-    known === undefined ? undefined : { ...known, meta: known.workload.metadata },
-    object.metadata,
-    presence,
-    at
-  )
+  const { kept, useIncoming } = keptAfter(known, known?.workload.metadata, object.metadata, presence, at)
   const incoming = workloadOf(object)
   const next: WorkloadEvidence = {
     ...kept,
@@ -968,6 +944,77 @@ export const foldAll = (evidence: Evidence, observations: Iterable<Observation>)
     result = fold(result, observation)
   }
   return pods === undefined ? result : { ...result, pods }
+}
+
+const sameTimedCondition = (a: Condition, b: Condition): boolean =>
+  a.type === b.type &&
+  a.status === b.status &&
+  a.reason === b.reason &&
+  a.message === b.message &&
+  // Of a pod that goes on only these two are read as more than a state
+  ((a.type !== "PodScheduled" && a.type !== "DisruptionTarget") || a.lastTransitionTime === b.lastTransitionTime)
+
+const sameList = <A>(
+  a: ReadonlyArray<A> | null | undefined,
+  b: ReadonlyArray<A> | null | undefined,
+  same: (a: A, b: A) => boolean
+): boolean => {
+  if (a === b) return true
+  if (!a || !b || a.length !== b.length) return false
+  for (let index = 0; index < a.length; index++) {
+    const [left, right] = [a[index], b[index]]
+    if (left !== undefined && right !== undefined && !same(left, right)) return false
+  }
+  return true
+}
+
+const sameContainer = (a: typeof Core.Container.Type, b: typeof Core.Container.Type): boolean =>
+  a.name === b.name && a.image === b.image && a.restartPolicy === b.restartPolicy
+
+/** Neither has terminated, before or now: what is told of such a one is whether it waits, why, or runs. */
+const sameStatus = (a: Core.ContainerStatus, b: Core.ContainerStatus): boolean =>
+  a.name === b.name &&
+  a.restartCount === b.restartCount &&
+  a.containerID === b.containerID &&
+  !a.lastState?.terminated &&
+  !b.lastState?.terminated &&
+  !a.state?.terminated &&
+  !b.state?.terminated &&
+  a.state?.running?.startedAt === b.state?.running?.startedAt &&
+  !a.state?.running === !b.state?.running &&
+  a.state?.waiting?.reason === b.state?.waiting?.reason &&
+  a.state?.waiting?.message === b.state?.waiting?.message
+
+/**
+ * Whether a pod goes on as before: it neither ended nor began to, and nothing of it changed that a classification reads of
+ * such a pod. `false` promises nothing. Most writes to a pod are of this kind: a readiness that comes and goes, somebody's
+ * label or annotation.
+ */
+export const goesOn = (before: PodEvidence | undefined, after: PodEvidence): boolean => {
+  if (before === after) return true
+  if (before === undefined || !isUnended(before) || !isUnended(after)) return false
+  const [a, b] = [before.pod, after.pod]
+  return (
+    before.deletionRequestedAt === undefined &&
+    after.deletionRequestedAt === undefined &&
+    before.endings.length + after.endings.length === 0 &&
+    before.disruptions.length + after.disruptions.length === 0 &&
+    before.node === after.node &&
+    a.metadata.labels === b.metadata.labels &&
+    a.metadata.annotations === b.metadata.annotations &&
+    a.metadata.creationTimestamp === b.metadata.creationTimestamp &&
+    controllerOf(a.metadata)?.uid === controllerOf(b.metadata)?.uid &&
+    a.spec?.nodeName === b.spec?.nodeName &&
+    a.status?.phase === b.status?.phase &&
+    a.status?.reason === undefined &&
+    b.status?.reason === undefined &&
+    a.status?.message === b.status?.message &&
+    sameList(a.spec?.containers, b.spec?.containers, sameContainer) &&
+    sameList(a.spec?.initContainers, b.spec?.initContainers, sameContainer) &&
+    sameList(a.status?.conditions, b.status?.conditions, sameTimedCondition) &&
+    sameList(a.status?.containerStatuses, b.status?.containerStatuses, sameStatus) &&
+    sameList(a.status?.initContainerStatuses, b.status?.initContainerStatuses, sameStatus)
+  )
 }
 
 /** A pod as `Execution` wants it, with its evidence. */

@@ -38,8 +38,10 @@ export interface Reader {
    * on purpose.
    */
   readonly open: (options?: { readonly tail?: boolean | undefined }) => void
-  /** Bytes of the connection, cut anywhere. What is answered is a copy, as few pieces as can be. */
-  readonly push: (...chunks: ReadonlyArray<Uint8Array>) => ReadonlyArray<Piece>
+  /** Bytes of the connection, cut anywhere. What is answered is a copy. */
+  readonly push: (chunk: Uint8Array) => ReadonlyArray<Piece>
+  /** The same for several chunks, answered in as few pieces as can be. */
+  readonly pushAll: (chunks: Iterable<Uint8Array>) => ReadonlyArray<Piece>
   /**
    * The connection has ended. `final`: nothing will be read after it, so a last line without a newline is complete, and
    * its repetition must have reached the last line delivered.
@@ -656,14 +658,16 @@ export const make = (options: Options = {}): Reader => {
     joining = false
   }
 
-  const push: Reader["push"] = (...chunks) => {
+  const pushAll: Reader["pushAll"] = (chunks) => {
     for (const chunk of chunks) consume(chunk)
     return answer()
   }
+  const push: Reader["push"] = (chunk) => pushAll([chunk])
 
   return {
     open,
     push,
+    pushAll,
     close: (final) => {
       if ((mode === "stamp" || mode === "unstamped") && headLength > 0) settleUnstamped(true, final)
       if (joining && final) content(head.slice(0, headLength))

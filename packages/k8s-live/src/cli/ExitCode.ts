@@ -47,3 +47,36 @@ export const exitCodeHelp: ReadonlyArray<readonly [number, string]> = [
   [ExitCode.unavailable, "the cluster cannot be reached, or its answer cannot be used"],
   [ExitCode.interrupted, "interrupted"]
 ]
+
+/** What a command fails with. */
+export interface Failure {
+  readonly _tag: string
+  readonly message: string
+}
+
+/** The exit code of a failure: what a script can do about it. */
+export const exitCodeOf = (failure: Failure): ExitCode => {
+  switch (failure._tag) {
+    case "UsageError":
+    case "KubeConfigError":
+    case "EvidenceStoreError":
+      return ExitCode.usage
+    case "ErrUnsupported":
+      return ExitCode.unsupported
+    case "ErrNotFound":
+    case "KubeNotFound":
+      return ExitCode.notFound
+    case "KubeForbidden":
+    case "KubeUnauthorized":
+    case "KubeDenied":
+      return ExitCode.notPermitted
+    case "KubeUnavailable":
+    case "KubeMalformed":
+    case "KubeExpired":
+    case "KubeConflict":
+    case "KubeInvalid":
+      return ExitCode.unavailable
+    default:
+      return ExitCode.fault
+  }
+}

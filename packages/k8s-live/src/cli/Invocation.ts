@@ -83,6 +83,7 @@ export type Invocation = { readonly common: Common } & (
       readonly lines: boolean
       readonly untilOver: boolean
     }
+  | { readonly command: "doctor"; readonly about: About | undefined }
   | { readonly command: "explain"; readonly job: JobName }
   | { readonly command: "ceased"; readonly job: JobName }
 )
@@ -441,6 +442,12 @@ export const parse = (args: ReadonlyArray<string>, version: string): Either.Eith
     .action((job: JobName, options: RawCommon & { readonly uid?: string }) => {
       invocation = { command: "ceased", common: common(options, fail), job: { ...job, uid: options.uid } }
     })
+
+  withAbout(add("doctor", "one report of versions, permissions, preflight and capabilities, fit to be pasted")).action(
+    (options: RawCommon & RawAbout) => {
+      invocation = { command: "doctor", common: common(options, fail), about: aboutOf(options) }
+    }
+  )
 
   try {
     program.parse(args, { from: "user" })

@@ -78,26 +78,30 @@ const modeText = ({ facts, mode }: ProbeReport.Report): readonly [Tone, string] 
   }
 }
 
-/** Every check with what was asked, what came back and how to mend it; the mode that follows last. */
+/** Every check with what was asked, what came back and how to mend it. */
+export const checks = (all: ReadonlyArray<ProbeReport.Check>, look: Look): string =>
+  table(
+    ["OUTCOME", "CHECK", "ASKED: FOUND"],
+    all.flatMap((check) => [
+      [
+        { text: check.outcome, tone: outcomeTone[check.outcome] },
+        { text: check.id },
+        { text: `${check.asked}: ${check.found}` }
+      ],
+      ...(check.remedy === undefined
+        ? []
+        : [[{ text: "" }, { text: "" }, { text: `to mend: ${check.remedy}`, tone: "warn" as const }]])
+    ]),
+    look.paint,
+    look.width
+  )
+
+/** The checks, and the mode that follows last. */
 export const preflight = (report: ProbeReport.Report, look: Look): string => {
   const counts = ProbeReport.counts(report)
   const [tone, mode] = modeText(report)
   return [
-    table(
-      ["OUTCOME", "CHECK", "ASKED: FOUND"],
-      report.checks.flatMap((check) => [
-        [
-          { text: check.outcome, tone: outcomeTone[check.outcome] },
-          { text: check.id },
-          { text: `${check.asked}: ${check.found}` }
-        ],
-        ...(check.remedy === undefined
-          ? []
-          : [[{ text: "" }, { text: "" }, { text: `to mend: ${check.remedy}`, tone: "warn" as const }]])
-      ]),
-      look.paint,
-      look.width
-    ),
+    checks(report.checks, look),
     `${counts.passed} passed, ${counts.failed} failed, ${counts.unknown} unknown, ${counts.skipped} skipped`,
     ...wrap(mode, look.width).map((line) => look.paint(tone, line))
   ].join("\n")

@@ -5,46 +5,15 @@
  */
 import { Effect } from "effect"
 import * as Ceased from "./commands/Ceased.js"
+import * as Doctor from "./commands/Doctor.js"
 import * as Explain from "./commands/Explain.js"
 import * as Output from "./commands/Output.js"
 import * as Probe from "./commands/Probe.js"
 import * as Runtime from "./commands/Runtime.js"
 import * as Watch from "./commands/Watch.js"
-import { ExitCode } from "./ExitCode.js"
+import { type ExitCode, exitCodeOf } from "./ExitCode.js"
 import type * as Invocation from "./Invocation.js"
 import { Terminal } from "./Session.js"
-
-interface Failure {
-  readonly _tag: string
-  readonly message: string
-}
-
-/** The exit code of a failure: what a script can do about it. */
-export const exitCodeOf = (failure: Failure): ExitCode => {
-  switch (failure._tag) {
-    case "UsageError":
-    case "KubeConfigError":
-    case "EvidenceStoreError":
-      return ExitCode.usage
-    case "ErrUnsupported":
-      return ExitCode.unsupported
-    case "ErrNotFound":
-    case "KubeNotFound":
-      return ExitCode.notFound
-    case "KubeForbidden":
-    case "KubeUnauthorized":
-    case "KubeDenied":
-      return ExitCode.notPermitted
-    case "KubeUnavailable":
-    case "KubeMalformed":
-    case "KubeExpired":
-    case "KubeConflict":
-    case "KubeInvalid":
-      return ExitCode.unavailable
-    default:
-      return ExitCode.fault
-  }
-}
 
 const perform = (invocation: Invocation.Invocation) =>
   Effect.suspend(() => {
@@ -63,6 +32,8 @@ const perform = (invocation: Invocation.Invocation) =>
         return Output.run(invocation)
       case "watch":
         return Watch.run(invocation)
+      case "doctor":
+        return Doctor.run(invocation)
       case "explain":
         return Explain.run(invocation)
       case "ceased":

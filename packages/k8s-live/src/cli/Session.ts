@@ -17,6 +17,7 @@ import { Clock, Context, Data, Effect, Layer } from "effect"
 import { parseAllDocuments } from "yaml"
 import * as KubeApiLive from "../KubeApiLive.js"
 import * as KubeConfig from "../KubeConfig.js"
+import type * as Diagnosis from "./Diagnosis.js"
 import type * as Invocation from "./Invocation.js"
 import type * as Render from "./Render.js"
 import type { Size } from "./WatchTable.js"
@@ -31,6 +32,7 @@ export interface Stdio {
   readonly look: Render.Look
   /** How big the terminal is now, when standard output is one. */
   readonly screen?: (() => Size) | undefined
+  readonly program?: Diagnosis.Program | undefined
 }
 
 /** The standard streams of this invocation. */
@@ -103,7 +105,8 @@ export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Co
   const api = Context.get(live, KubeApi.KubeApi)
   // A cluster that is not there now is told at once; what breaks later is ridden out. Hardened clusters refuse the path
   if (choices.mayBeAway !== true) yield* Effect.catchTag(api.serverVersion, "KubeForbidden", () => Effect.void)
-  const namespace = Context.get(live, KubeConfig.KubeConfig).namespace ?? "default"
+  const config = Context.get(live, KubeConfig.KubeConfig)
+  const namespace = config.namespace ?? "default"
   const store = yield* Layer.build(evidenceStore(common.evidence))
   const { err, look } = yield* Terminal
   const note = (text: string): Effect.Effect<void> => err(look.paint("dim", `-- ${text}`))
@@ -131,7 +134,7 @@ export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Co
     Effect.provideService(KubeApi.KubeApi, api),
     Effect.provide(store)
   )
-  return { adapter, api, namespace }
+  return { adapter, api, config, namespace }
 })
 
 /** A connected adapter with its API and namespace. */

@@ -8,6 +8,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Cause, Effect, Either, Exit, Layer, Logger, LogLevel } from "effect"
 import { readFile } from "node:fs/promises"
 import { createRequire } from "node:module"
+import { homedir } from "node:os"
 import { text } from "node:stream/consumers"
 import { ExitCode } from "./ExitCode.js"
 import * as Invocation from "./Invocation.js"
@@ -46,6 +47,12 @@ const stdio: Session.Stdio = {
   look: {
     width: isTerminal ? widthOf(process.stdout) : 160,
     paint: paintFor({ isTerminal, noColor: (process.env["NO_COLOR"] ?? "") !== "" })
+  },
+  program: {
+    version,
+    runtime: `node ${process.version}`,
+    platform: `${process.platform} ${process.arch}`,
+    home: homedir()
   },
   screen: isTerminal
     ? () => ({ columns: widthOf(process.stdout), rows: process.stdout.rows > 0 ? process.stdout.rows : 24 })

@@ -8,7 +8,7 @@ import { Effect, Option } from "effect"
 import type { Dispatcher } from "undici"
 
 /** The parser stops while so much waits to be read. */
-const limit = 65_536
+const limit = 262_144
 
 /** Collects the pieces of a body. */
 export interface Body {

@@ -235,7 +235,7 @@ const world = (real: Real, logsFile: string, runtimeObjects: ReadonlyArray<objec
               call(transport, KubeRequest.make("list", type, { namespace, query: { labelSelector: "catch-up" } }))
             )
           : Effect.void,
-      patience: { expected: 5000, more: 120 }
+      patience: { expected: 20_000, more: 120 }
     }
     const objects = [
       yield* call(transport, KubeRequest.make("get", namespaces, { name: namespace })),
@@ -378,6 +378,7 @@ const program = Effect.gen(function* () {
   const known = yield* Ref.make<ReadonlyMap<string, number>>(new Map())
   const failures = yield* Ref.make(0)
   const passing = yield* Ref.make(0)
+  const finished = yield* Ref.make(0)
 
   const worker = Effect.scoped(
     Effect.gen(function* () {
@@ -408,6 +409,8 @@ const program = Effect.gen(function* () {
           yield* say(`sequence ${index} could not be run: ${result.left.message}`)
           continue
         }
+        const done = yield* Ref.updateAndGet(finished, (count) => count + 1)
+        if (done % 250 === 0) yield* say(`${done} sequences, ${((Date.now() - startedAt) / 1000).toFixed(0)} s`)
         const { differences, real: observations } = result.right
         yield* Ref.update(coverage, (so) => Coverage.add(so, sequence, observations))
         yield* Ref.update(optionCoverage, (so) => Coverage.addOptions(so, sequence, observations))

@@ -57,10 +57,25 @@ const isReview = (request: KubeRequest, resource: string, subresource?: string):
   )
 }
 
+/** Once it has asked for a deletion, what it looks at is gone. */
+const believesDeleted =
+  (remove: (request: KubeRequest, transport: KubeTransport) => ReturnType<KubeTransport["call"]>) =>
+  (transport: KubeTransport): KubeTransport => {
+    let deleted = false
+    return calls((request, it) => {
+      if (request.plural !== "trainjobs" && request.plural !== "jobsets") return undefined
+      if (request.verb === "delete") {
+        deleted = true
+        return remove(request, it)
+      }
+      return deleted && request.verb === "get" ? it.call({ ...request, name: "never-there" }) : undefined
+    })(transport)
+  }
+
 const allowed: Facts.Review = { _tag: "Allowed" }
 
 const always =
-  (capability: Support.Capability): Mutant["says"] =>
+  (capability: Support.Capability): NonNullable<Mutant["says"]> =>
   (answer) =>
     answer.capability === capability ? { capability, support: Support.yes("declared", "always") } : answer
 
@@ -68,6 +83,8 @@ const lacks =
   (...ids: ReadonlyArray<string>) =>
   ({ lacking, later, taken }: Random): boolean =>
     ids.some((id) => lacking.includes(id) || (later === "a permission is taken away" && taken === id))
+
+const usualSelector = JSON.stringify({ matchLabels: { team: "a" } })
 
 const listed = ({ clusterQueue }: Random): string => JSON.stringify(clusterQueue.checks)
 
@@ -122,14 +139,7 @@ export const mutants: ReadonlyArray<Mutant & { readonly within: number }> = [
     name: "Hold does not wait for the probe to be gone",
     within: 400,
     touches: ({ webhook }) => webhook === "adds a finalizer",
-    blind: (transport) => {
-      let deleted = false
-      return calls((request, it) => {
-        if (request.plural !== "trainjobs") return undefined
-        if (request.verb === "delete") deleted = true
-        return deleted && request.verb === "get" ? it.call({ ...request, name: "never-there" }) : undefined
-      })(transport)
-    }
+    blind: believesDeleted((request, transport) => transport.call(request))
   },
   {
     name: "Hold in Kueue mode needs no permission to update Workloads",
@@ -180,8 +190,10 @@ export const mutants: ReadonlyArray<Mutant & { readonly within: number }> = [
   },
   {
     name: "a review that is not answered counts as allowed",
-    within: 400,
-    touches: ({ lacking, unreviewed }) => unreviewed !== undefined && lacking.length > 0,
+    within: 3000,
+    touches: (random) =>
+      (random.unreviewed === "*" || random.unreviewed === "pods") &&
+      ["get pods/log", "list pods", "watch pods"].some((id) => random.lacking.includes(id)),
     blind: calls((request, transport) =>
       request.plural === "selfsubjectaccessreviews"
         ? Effect.catchAll(transport.call(request), () => Effect.succeed(reply({ status: { allowed: true } })))
@@ -192,7 +204,7 @@ export const mutants: ReadonlyArray<Mutant & { readonly within: number }> = [
     name: "the gate is proven without the Lease",
     within: 200,
     touches: (random) => gated(random) && (!random.lease.exists || random.lease.left < 0 || random.lease.holder === ""),
-    blind: calls((request, transport) =>
+    blind: calls((request) =>
       request.plural === "leases"
         ? Effect.succeed({
             ...reply({
@@ -210,8 +222,11 @@ export const mutants: ReadonlyArray<Mutant & { readonly within: number }> = [
   },
   {
     name: "the Lease is judged by our own clock",
-    within: 400,
-    touches: (random) => gated(random) && random.clock.ahead > 0,
+    within: 3000,
+    touches: (random) =>
+      gated(random) &&
+      random.clock.ahead > 3_000_000 &&
+      (random.lease.left < 0 || random.later === "the Lease runs out"),
     blind: (transport) => ({
       ...transport,
       call: (request) =>
@@ -223,8 +238,10 @@ export const mutants: ReadonlyArray<Mutant & { readonly within: number }> = [
   },
   {
     name: "the namespaceSelector is not looked at",
-    within: 200,
-    touches: (random) => gated(random),
+    within: 400,
+    touches: (random) =>
+      gated(random) &&
+      (random.later === "the queue selects others" || JSON.stringify(random.clusterQueue.selector) !== usualSelector),
     blind: sees("clusterqueues", withSpec({ namespaceSelector: {} }))
   },
   {
@@ -319,11 +336,10 @@ export const mutants: ReadonlyArray<Mutant & { readonly within: number }> = [
     stale: true
   },
   {
-    name: "the probe is left where it is",
+    name: "the probe is not deleted",
     within: 50,
-    touches: ({ readOnly }) => !readOnly,
-    blind: calls((request) =>
-      request.plural === "trainjobs" && request.verb === "delete" ? Effect.succeed(reply({})) : undefined
-    )
+    touches: ({ holdProbe, lacking, readOnly, without }) =>
+      !readOnly && holdProbe === "dry-run" && lacking.length === 0 && without.length === 0,
+    blind: believesDeleted(() => Effect.succeed(reply({})))
   }
 ]

@@ -29,16 +29,18 @@ export interface Mutant {
   readonly stale?: boolean
 }
 
-/** Lets the virtual clock run to what is due next, and at least half a second, until an effect is done. */
+/** Lets the virtual clock run until an effect is done. */
 const drive = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.gen(function* () {
-    const fiber = yield* Effect.fork(effect)
+    // A daemon: what never ends is told, and not waited for once more
+    const fiber = yield* Effect.forkDaemon(effect)
     for (let turn = 0; turn < 1000; turn += 1) {
       // What waits for no time is done without a step of the clock, which is dear
       for (let round = 0; round < 50 && fiber.unsafePoll() === null; round += 1) yield* Effect.yieldNow()
       const exit = yield* Fiber.poll(fiber)
       if (Option.isSome(exit)) return yield* exit.value
-      yield* TestClock.adjust(500)
+      // Long waits in long steps: what looks again and again then looks less often
+      yield* TestClock.adjust(turn < 8 ? 500 : 4000)
     }
     return yield* Effect.dieMessage("not done after 1000 steps of the clock")
   })

@@ -278,6 +278,7 @@ export const roles = (seed: number): ReadonlyArray<Body> => {
 
 interface Memory {
   readonly dice: Dice.Dice
+  readonly deletesNamespace: boolean
   readonly id: string
   /** Steps that answered an object of a kind (if all went well), and its name. */
   readonly seen: ReadonlyArray<{ readonly id: string; readonly kind: Kind; readonly name: string }>
@@ -380,6 +381,12 @@ const strangers = (kind: Kind): ReadonlyArray<Body> => [
   { metadata: { ownerRefs: [] } },
   ...(kind === configMaps ? [{ immutible: true }] : [{ spec: { zeta: { a: 1 } } }, { status: { nix: 1 } }])
 ]
+
+/** An applied body with one field that the type does not have: of several, a real server names any. */
+const withStranger = (dice: Dice.Dice, kind: Kind, body: Body): Body =>
+  kind === configMaps || dice.chance(0.4)
+    ? dice.pick([{ ...body, bogus: 1 }, withMetadata(body, { zz: 1 })])
+    : { ...body, spec: { ...(body["spec"] as Body), zeta: 1 } }
 
 /** The body with a field or two that the type does not have, at the top, in the metadata, or deep inside. */
 const withStrangers = (dice: Dice.Dice, kind: Kind, body: Body): Body => {
@@ -814,8 +821,7 @@ const applyBody = (memory: Memory, kind: Kind, name: string): unknown => {
     [1, () => withMetadata(body, { name: "other" })],
     [1, () => withMetadata(body, { managedFields: [] })],
     [1, () => withMetadata(body, { name: undefined })],
-    [0.5, () => ({ ...body, bogus: 1 })],
-    [1, () => withStrangers(dice, kind, body)],
+    [1.2, () => withStranger(dice, kind, body)],
     [0.5, () => withMetadata(body, { resourceVersion: "1" })]
   ])()
 }
@@ -1014,9 +1020,9 @@ const namespaceStep = (memory: Memory): Made => {
       () => made("patch", { ...own, query: dry, patchType: "strategic", body: { metadata: { labels: { a: "y" } } } })
     ],
     [1, () => made("delete", { ...own, query: dry })],
-    [2, () => made("delete", { ...other, query: dice.chance(0.3) ? dry : {} })],
     [1, () => made("delete", { name: "default", query: dry })],
-    [1, () => made("delete", { ...other, body: deleteBody(memory, "o0", false) })],
+    // What a real controller has done with one that is being deleted is a matter of time
+    ...(memory.deletesNamespace ? [] : [[2, () => made("delete", { ...other, query: dry })] as const]),
     [1, () => made("deletecollection", {})]
   ])()
 }
@@ -1289,10 +1295,11 @@ export const generate = (seed: number, index: number, length: number): ReadonlyA
   const operations: Array<Operation.Operation> = []
   const seen: Array<Memory["seen"][number]> = []
   const pages: Array<Memory["pages"][number]> = []
-  const prepared = dice.chance(0.3) ? preparedPod : dice.chance(0.05) ? namespaceLife(dice) : []
+  const life = dice.chance(0.04) ? namespaceLife(dice) : []
+  const prepared = life.length > 0 ? life : dice.chance(0.3) ? preparedPod : []
   while (operations.length < length) {
     const id = `o${operations.length + 1}`
-    const memory: Memory = { dice, id, seen, pages }
+    const memory: Memory = { dice, id, seen, pages, deletesNamespace: life.length > 0 }
     const ready = prepared[operations.length]
     const made: Made =
       ready !== undefined

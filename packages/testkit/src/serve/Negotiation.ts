@@ -10,6 +10,7 @@ import * as Yaml from "yaml"
 import * as Protobuf from "../Protobuf.js"
 import type { IncludeObject } from "../Table.js"
 import * as Answer from "./Answer.js"
+import * as Fields from "../internal/store/Fields.js"
 
 /** How objects are written back. */
 export interface Representation {
@@ -185,6 +186,14 @@ const readPatch = (mime: string, text: string, custom: boolean): Either.Either<u
         () => Answer.status(400, "invalid JSON patch")
       )
   }
+}
+
+/** Whether a body in JSON names a member twice: the server says so, and of the parsed body it could not be told. */
+export const repeats = ({ bytes, contentType = "", method }: BodyInput): boolean => {
+  const mime = contentType.split(";")[0]?.trim().toLowerCase() ?? ""
+  const isJson =
+    method === "PATCH" ? patchTypes[mime] === "merge" : method !== "DELETE" && ["", "application/json"].includes(mime)
+  return isJson && Fields.duplicates(new TextDecoder().decode(bytes)).length > 0
 }
 
 /**

@@ -34,7 +34,7 @@ const probe = ({ adapter }: Connected, spec: Runtimes.Spec | undefined) =>
   })
 
 /** Whether all that was needed passed, in the mode that was asked for. */
-const isClean = (report: ProbeReport.Report): boolean => {
+export const isClean = (report: ProbeReport.Report): boolean => {
   const { failed, unknown } = ProbeReport.counts(report)
   return report.mode._tag !== "ObserveOnly" && failed === 0 && unknown === 0
 }

@@ -121,7 +121,9 @@ export const run = (invocation: Asked) =>
     // What else is said must not run into the table
     const notes: Array<string> = []
     const aside: Stdio =
-      screen === undefined ? terminal : { ...terminal, err: (text) => Effect.sync(() => void notes.splice(0, notes.length - 2, text)) }
+      screen === undefined
+        ? terminal
+        : { ...terminal, err: (text) => Effect.sync(() => void notes.splice(0, notes.length - 2, text)) }
     const connected = yield* Effect.provideService(connect(invocation.common), Terminal, aside)
     const { adapter, api, namespace } = connected
     // The API server answers a list in a namespace that does not exist with an empty one

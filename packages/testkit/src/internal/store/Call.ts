@@ -11,7 +11,18 @@ import type * as ManagedFields from "../../ManagedFields.js"
 import * as Registry from "../../Registry.js"
 import * as Validation from "../../Validation.js"
 import * as Fields from "./Fields.js"
-import { type Env, type Review, type State, type Step, type Type, at, definition, get, objectKey } from "./State.js"
+import {
+  type Env,
+  type Review,
+  type State,
+  type Step,
+  type Type,
+  at,
+  definition,
+  get,
+  objectKey,
+  show
+} from "./State.js"
 
 export interface Call {
   readonly state: State
@@ -173,9 +184,12 @@ export const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
   const expected = Registry.apiVersion(type)
   if (type.custom) {
     if (kind === "") {
+      const missing = `Object 'Kind' is missing in '${JSON.stringify(object)}'`
       return Either.left(
         Failure.badRequest(
-          `the object provided is unrecognized (must be of type ${type.kind}): Object 'Kind' is missing in '${JSON.stringify(object)}' (${summary(JSON.stringify(object))})`
+          call.request.query["fieldValidation"] === "Ignore"
+            ? `${type.kind} in version ${JSON.stringify(type.version)} cannot be handled as a ${type.kind}: ${missing}`
+            : `the object provided is unrecognized (must be of type ${type.kind}): ${missing} (${summary(JSON.stringify(object))})`
         )
       )
     }
@@ -256,6 +270,10 @@ export const checkDecode = (type: Registry.ResourceDefinition, object: Json.Json
 export const unknownTexts = (paths: ReadonlyArray<string>): ReadonlyArray<string> =>
   paths.map((path) => `unknown field ${JSON.stringify(path)}`)
 
+/** What the server says of members that a body names twice. Only a body as text can. */
+export const duplicateTexts = (given: unknown): ReadonlyArray<string> =>
+  typeof given === "string" ? Fields.duplicates(given).map((path) => `duplicate field ${JSON.stringify(path)}`) : []
+
 export const strictText = (texts: ReadonlyArray<string>): string => `strict decoding error: ${texts.join(", ")}`
 
 /** The object without fields that its type does not have, and the warnings about them; refused when validation is strict. */
@@ -264,7 +282,7 @@ export const checkFields = (
   object: Json.JsonObject
 ): Step<{ readonly object: Json.JsonObject; readonly warnings: ReadonlyArray<string> }> => {
   const known = Fields.prune(type, object)
-  const texts = unknownTexts(known.unknown)
+  const texts = [...duplicateTexts(request.body), ...unknownTexts(known.unknown)]
   switch (texts.length === 0 ? "Ignore" : request.query["fieldValidation"]) {
     case "Ignore":
       return Either.right({ object: known.object, warnings: [] })
@@ -396,7 +414,8 @@ export const existing = (call: Call): Step<Json.JsonObject> => {
   const { request, state, type } = call
   const name = request.name ?? ""
   const object = at(state, { resource: Registry.typeKey(type), key: objectKey(request.namespace, name) })
-  return object === undefined ? Either.left(Failure.notFound(type, name)) : Either.right(object)
+  // In the version of the request: another one may have stored it
+  return object === undefined ? Either.left(Failure.notFound(type, name)) : Either.right(show(type, object))
 }
 
 export const comparable = (object: Json.JsonObject): Json.JsonObject =>

@@ -36,6 +36,7 @@ import {
   checkCustomKind,
   conversionError,
   decodeProblem,
+  duplicateTexts,
   existing,
   isTrue,
   parseText,
@@ -289,18 +290,18 @@ export const update = (call: Call): Step<Done> =>
     yield* checkKind(call, sent)
     yield* checkDecode(type, sent)
     const { object: incoming, warnings } = yield* checkFields(call, sent)
+    const namespace = Json.string(Json.at(incoming, "metadata", "namespace")) ?? ""
+    if (type.scope === "Namespaced" && namespace !== "" && namespace !== request.namespace) {
+      return yield* Either.left(
+        Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
+      )
+    }
     const name = Json.string(Json.at(incoming, "metadata", "name")) ?? ""
     if (name === "") {
       return yield* Either.left(
         Failure.badRequest(
           `the name of the object (${request.name} based on URL) was undeterminable: name must be provided`
         )
-      )
-    }
-    const namespace = Json.string(Json.at(incoming, "metadata", "namespace")) ?? ""
-    if (type.scope === "Namespaced" && namespace !== "" && namespace !== request.namespace) {
-      return yield* Either.left(
-        Failure.badRequest("the namespace of the provided object does not match the namespace sent on the request")
       )
     }
     if (name !== request.name) {
@@ -495,7 +496,8 @@ const applyPatch = (call: Call): Step<Done> =>
       ["metadata", "name"],
       name
     )
-    const old = at(state, { resource: Registry.typeKey(type), key: objectKey(request.namespace, name) })
+    const stored = at(state, { resource: Registry.typeKey(type), key: objectKey(request.namespace, name) })
+    const old = stored === undefined ? undefined : show(type, stored)
     const writer = writerOf(call)
     const force = isTrue(request.query["force"])
     if (old === undefined) {
@@ -545,7 +547,7 @@ export const patch = (call: Call): Step<Done> =>
     }
     const old = yield* existing(call)
     const given = yield* patched(call, old)
-    const { object: incoming, unknown } = Fields.prune(type, given)
+    const { object: incoming, unknown } = Fields.prune(type, given, old)
     if (type.custom) {
       const apiVersion = Json.text(incoming["apiVersion"])
       if (apiVersion !== Registry.apiVersion(type)) {
@@ -570,7 +572,7 @@ export const patch = (call: Call): Step<Done> =>
     const strangers = [
       ...(request.patchType === "json"
         ? unknownTexts(Fields.unknownInPatch(request.body)).map((text) => `json patch ${text}`)
-        : []),
+        : duplicateTexts(request.body)),
       ...unknownTexts(type.custom ? unknown : unknown.toSorted())
     ]
     if (strangers.length > 0 && request.query["fieldValidation"] === "Strict") {

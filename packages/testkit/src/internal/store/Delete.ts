@@ -320,8 +320,8 @@ export const removeCollection = (call: Call): Step<Done> =>
     if (type.scope === "Namespaced" && request.namespace === undefined) {
       return yield* Either.left(type.custom ? Failure.noPath : Failure.methodNotAllowed)
     }
-    const options = yield* deleteOptions(request)
     const selection = yield* parseSelection(type, request)
+    const options = yield* deleteOptions(request)
     let current = state
     const removed: Array<Json.JsonObject> = []
     for (const object of list(state, type, request.namespace)) {

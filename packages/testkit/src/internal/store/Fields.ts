@@ -181,8 +181,18 @@ const isListShape = (shape: Exclude<Shape, string>): shape is readonly [Shape] =
 const memberShape = (shape: { readonly [field: string]: Shape }, key: string): Shape | undefined =>
   Object.hasOwn(shape, key) ? shape[key] : shape["*"]
 
-/** The value without what its shape does not name; as it is when there is nothing of the kind. */
-const known = (value: Json.Json, given: Shape, path: string, strangers: Array<string>): Json.Json => {
+/**
+ * The value without what its shape does not name; as it is when there is nothing of the kind. What is the same as `before`
+ * has been looked at.
+ */
+const known = (
+  value: Json.Json,
+  given: Shape,
+  path: string,
+  strangers: Array<string>,
+  before: Json.Json | undefined
+): Json.Json => {
+  if (value === before) return value
   const shape = resolved(given)
   if (shape === undefined) return value
   if (isListShape(shape)) {
@@ -190,14 +200,15 @@ const known = (value: Json.Json, given: Shape, path: string, strangers: Array<st
     let index = -1
     return Json.mapItems(value, (entry) => {
       index += 1
-      return known(entry, shape[0], `${path}[${index}]`, strangers)
+      return known(entry, shape[0], `${path}[${index}]`, strangers, Json.at(before, index))
     })
   }
   if (!Json.isObject(value)) return value
   let changed: Record<string, Json.Json> | undefined
   for (const key of Object.keys(value)) {
     const entry = value[key]
-    if (entry === undefined) continue
+    const old = Json.isObject(before) ? before[key] : undefined
+    if (entry === undefined || entry === old) continue
     const below = path === "" ? key : `${path}.${key}`
     const next = memberShape(shape, key)
     if (next === undefined) {
@@ -206,7 +217,7 @@ const known = (value: Json.Json, given: Shape, path: string, strangers: Array<st
       delete changed[key]
       continue
     }
-    const kept = next === any ? entry : known(entry, next, below, strangers)
+    const kept = next === any ? entry : known(entry, next, below, strangers, old)
     if (kept === entry) continue
     changed ??= { ...value }
     changed[key] = kept
@@ -240,12 +251,15 @@ export interface Known {
   readonly unknown: ReadonlyArray<string>
 }
 
-/** Takes out of an object what its type does not have. Types without a schema keep everything. */
-export const prune = (type: Registry.ResourceDefinition, object: Json.JsonObject): Known => {
+/**
+ * Takes out of an object what its type does not have, and what is not as it was in `before`. Types without a schema keep
+ * everything.
+ */
+export const prune = (type: Registry.ResourceDefinition, object: Json.JsonObject, before?: Json.JsonObject): Known => {
   const shape = rootShape(type)
   if (shape === undefined) return { object, unknown: [] }
   const unknown: Array<string> = []
-  const kept = known(object, shape, "", unknown)
+  const kept = known(object, shape, "", unknown, before)
   // Of custom resources the metadata is read by somebody else, and first
   const order = (path: string): string => `${path.startsWith("metadata.") ? 0 : 1}${path}`
   if (type.custom) unknown.sort((a, b) => (order(a) < order(b) ? -1 : 1))
@@ -268,3 +282,54 @@ export const unknownInPatch = (patch: unknown): ReadonlyArray<string> =>
       .filter((key) => !operationMembers.includes(key))
       .map((key) => `[${index}].${key}`)
   )
+
+const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
+
+/** An object or a list of a JSON text that is being read, and where in it the reader is. */
+interface Open {
+  readonly path: string
+  /** The members so far; `undefined` in a list. */
+  readonly seen: Set<string> | undefined
+  at: string
+  index: number
+}
+
+/**
+ * Paths of members that a JSON text names twice: parsers keep the last and say nothing. The text must be JSON.
+ */
+export const duplicates = (text: string): ReadonlyArray<string> => {
+  const found: Array<string> = []
+  const stack: Array<Open> = []
+  let last = ""
+  const here = (): string => {
+    const top = stack.at(-1)
+    if (top === undefined) return ""
+    if (top.seen === undefined) return `${top.path}[${top.index}]`
+    return top.path === "" ? top.at : `${top.path}.${top.at}`
+  }
+  for (const [part] of text.matchAll(token)) {
+    const top = stack.at(-1)
+    switch (part) {
+      case "{":
+      case "[":
+        stack.push({ path: here(), seen: part === "{" ? new Set() : undefined, at: "", index: 0 })
+        break
+      case "}":
+      case "]":
+        stack.pop()
+        break
+      case ":":
+        if (top?.seen === undefined) break
+        top.at = String(JSON.parse(last))
+        if (top.seen.has(top.at)) found.push(here())
+        top.seen.add(top.at)
+        break
+      case ",":
+        if (top !== undefined) top.index += 1
+        break
+      default:
+        last = part
+    }
+  }
+  return found
+}
