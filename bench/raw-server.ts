@@ -36,14 +36,18 @@ export const chunk = (bytes: Buffer): Buffer =>
 const bodyOf = (socket: TLSSocket): Body => ({
   write: (next) =>
     new Promise((resolve) => {
+      const done = (): void => {
+        socket.off("close", done)
+        resolve()
+      }
       const more = (): void => {
         for (;;) {
           const bytes = socket.destroyed ? undefined : next()
-          if (bytes === undefined) return resolve()
+          if (bytes === undefined) return done()
           if (!socket.write(bytes)) return void socket.once("drain", more)
         }
       }
-      socket.once("close", () => resolve())
+      socket.once("close", done)
       more()
     }),
   end: () => void socket.write("0\r\n\r\n")

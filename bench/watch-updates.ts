@@ -1,56 +1,56 @@
 /**
- * From the wire to the classified update: `Watch` against the informer of `@kubernetes/client-node`, which decodes and
- * caches and classifies nothing, on the same server.
+ * From the wire to the classified update: `Watch` against the informer of `@kubernetes/client-node`, on the same bytes.
  *
- * The server is a plain node:https server in a process of its own; the two take turns in one process. Run:
+ * For each event the informer splits off a line, runs JSON.parse, puts the object into a map and calls back. `Watch` does
+ * that too, and checks the object against its schema, folds it into the evidence of its job, classifies the job where the
+ * event changed anything that a classification reads, and tells an update where that changed.
+ *
+ * Server and clients are processes of their own. The events are prepared before and written as fast as the socket takes
+ * them, one event an HTTP chunk as an API server does; first one client gets them, then the other, in short rounds. Run:
  *
  *     npm run bench -- watch-updates
  *     node_modules/.bin/tsx --conditions=@dispatch-kubeflow/source --expose-gc bench/watch-updates.ts [rounds] [events]
  */
 import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
-import { readFileSync } from "node:fs"
-import { createServer } from "node:https"
-import type { ServerResponse } from "node:http"
-import type { AddressInfo } from "node:net"
 import { fileURLToPath } from "node:url"
 import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import { KubeConfig as ClientNode, makeInformer } from "@kubernetes/client-node"
-import { Effect, Fiber, Layer, Stream } from "effect"
+import { Effect, Layer, Stream } from "effect"
+import * as RawServer from "./raw-server.js"
 import { median, ratio } from "./report.js"
 import * as Jobs from "./training-jobs.js"
-
-const certs = new URL("../packages/k8s-live/test/certs/", import.meta.url)
-const read = (name: string): string => readFileSync(new URL(name, certs), "utf8")
 
 interface Fleet {
   readonly jobs: number
   readonly ranks: number
 }
 
+type Who = "ours" | "theirs"
+
 type Order =
   | ({ readonly order: "fleet" } & Fleet)
-  /** Writes so many pod events to every open watch on pods. */
-  | { readonly order: "events"; readonly events: number }
+  /** Makes so many pod events; answers the text that the last one shows. */
+  | { readonly order: "prepare"; readonly events: number }
+  /** Writes them to a client's watches on pods. */
+  | { readonly order: "write"; readonly to: Who }
   /** Adds one more job through the open watches. */
   | { readonly order: "add" }
   | { readonly order: "requests" }
-  /** Forgets the watches so far. */
-  | { readonly order: "fresh" }
-  /** Answers when a watch on pods is open that was not forgotten. */
-  | { readonly order: "ready" }
+
+// The informer is told from the others by what it selects
+const theirSelector = "client=informer"
 
 const serve = (): void => {
   let fleet: Fleet = { jobs: 0, ranks: 0 }
   let requests = 0
   let version = 1_000_000
   let change = 0
-  const watches = new Map<string, Set<ServerResponse>>()
-  let onPods = (): void => undefined
-  let ready = false
+  let prepared: ReadonlyArray<Buffer> = []
+  const watches = new Map<string, Set<RawServer.Body>>()
 
   const each = (make: (job: number) => object): ReadonlyArray<object> =>
     Array.from({ length: fleet.jobs }, (_, index) => make(index))
@@ -64,52 +64,17 @@ const serve = (): void => {
       ),
     events: () => []
   }
-  const frame = (type: string, object: object): string =>
-    `${JSON.stringify({ type, object })}\n`.replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${version++}"`)
-
-  const server = createServer({ key: read("srv.key"), cert: read("srv.crt") }, (request, response) => {
-    const url = new URL(request.url ?? "/", "https://localhost")
-    const parts = url.pathname.split("/")
-    const last = parts.at(-1) ?? ""
-    requests++
-    response.on("error", () => undefined)
-    response.writeHead(200, { "content-type": "application/json" })
-    if (parts.at(-2) === "nodes") return void response.end(JSON.stringify(Jobs.node(last)))
-    if (url.searchParams.get("watch") === null) {
-      return void response.end(
-        JSON.stringify({
-          kind: "List",
-          apiVersion: "v1",
-          metadata: { resourceVersion: "5000" },
-          items: lists[last]?.() ?? []
-        })
+  const frame = (type: string, object: object): Buffer =>
+    RawServer.chunk(
+      Buffer.from(
+        `${JSON.stringify({ type, object })}\n`.replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${version++}"`)
       )
+    )
+  const tell = (kind: string, buffers: ReadonlyArray<Buffer>): void => {
+    for (const body of watches.get(kind) ?? []) {
+      let sent = 0
+      void body.write(() => buffers[sent++])
     }
-    response.flushHeaders()
-    const open = watches.get(last) ?? new Set()
-    watches.set(last, open.add(response))
-    if (last === "pods") {
-      ready = true
-      onPods()
-    }
-    response.on("close", () => open.delete(response))
-  })
-
-  const send = (response: ServerResponse, lines: ReadonlyArray<Buffer>): void => {
-    let sent = 0
-    const more = (): void => {
-      while (sent < lines.length && !response.destroyed) {
-        // one event, one HTTP chunk, as the API server writes them
-        response.cork()
-        for (let batch = 0; batch < 16 && sent < lines.length; batch++) response.write(lines[sent++])
-        response.uncork()
-        if (response.writableNeedDrain) return void response.once("drain", more)
-      }
-    }
-    more()
-  }
-  const tell = (kind: string, lines: ReadonlyArray<Buffer>): void => {
-    for (const response of watches.get(kind) ?? []) send(response, lines)
   }
 
   process.on("message", (message: Order) => {
@@ -117,232 +82,242 @@ const serve = (): void => {
       case "fleet":
         fleet = message
         break
-      case "events": {
+      case "prepare": {
         // Over all pods in turn; the last one is a rank 0, whose change is told
-        const lines = Array.from({ length: message.events }, (_, index) => {
+        const frames = Array.from({ length: message.events }, (_, index) => {
           const at = message.events - 1 - index
           const rank = at % fleet.ranks
           const job = Math.floor(at / fleet.ranks) % fleet.jobs
-          return Buffer.from(frame("MODIFIED", Jobs.pod(job, rank, ++change)))
+          return frame("MODIFIED", Jobs.pod(job, rank, ++change))
         })
-        tell("pods", lines)
-        break
+        prepared = Array.from({ length: Math.ceil(frames.length / 512) }, (_, index) =>
+          Buffer.concat(frames.slice(index * 512, (index + 1) * 512))
+        )
+        process.send?.({ last: `"attempt ${change}"` })
+        return
       }
+      case "write":
+        tell(`pods of ${message.to}`, prepared)
+        break
       case "add": {
         const job = fleet.jobs
         fleet = { ...fleet, jobs: job + 1 }
-        tell("trainjobs", [Buffer.from(frame("ADDED", Jobs.trainJob(job, fleet.ranks)))])
-        tell("jobsets", [Buffer.from(frame("ADDED", Jobs.jobSet(job, fleet.ranks)))])
-        tell("jobs", [Buffer.from(frame("ADDED", Jobs.job(job, fleet.ranks)))])
+        tell("trainjobs of ours", [frame("ADDED", Jobs.trainJob(job, fleet.ranks))])
+        tell("jobsets of ours", [frame("ADDED", Jobs.jobSet(job, fleet.ranks))])
+        tell("jobs of ours", [frame("ADDED", Jobs.job(job, fleet.ranks))])
         break
       }
       case "requests":
         break
-      case "fresh":
-        ready = false
-        break
-      case "ready": {
-        const answer = (): void => {
-          onPods = () => undefined
-          process.send?.({})
-        }
-        if (ready) answer()
-        else onPods = answer
-        return
-      }
     }
     process.send?.({ requests })
   })
-  server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port))
-  process.on("disconnect", () => process.exit(0))
+
+  RawServer.listen(({ path, query }) => {
+    requests++
+    const parts = path.split("/")
+    const last = parts.at(-1) ?? ""
+    if (parts.at(-2) === "nodes") return { json: Jobs.node(last) }
+    if (query.get("watch") === null) {
+      return {
+        json: { kind: "List", apiVersion: "v1", metadata: { resourceVersion: "5000" }, items: lists[last]?.() ?? [] }
+      }
+    }
+    const kind = `${last} of ${query.get("labelSelector") === theirSelector ? "theirs" : "ours"}`
+    const open = watches.get(kind) ?? new Set()
+    watches.set(kind, open)
+    let mine: RawServer.Body | undefined
+    return {
+      type: "application/json",
+      open: (body) => {
+        mine = body
+        open.add(body)
+      },
+      close: () => {
+        if (mine !== undefined) open.delete(mine)
+      }
+    }
+  })
 }
 
-const ask = async <A>(child: ChildProcess, order: Order): Promise<A> => {
-  const answer = once(child, "message")
-  child.send(order)
-  const [value] = (await answer) as [A]
-  return value
-}
+/** What a client is asked for. */
+type Wish =
+  /** Answers `Measured` when the events are through. */
+  | { readonly wish: "events"; readonly events: number; readonly last: string }
+  /** Answers bytes. */
+  | { readonly wish: "heap" }
+  /** Answers when an update with the text has been told. */
+  | { readonly wish: "until"; readonly text: string }
 
 interface Measured {
-  readonly rate: number
-  /** Client CPU per event, microseconds. */
-  readonly cost: number
+  readonly seconds: number
+  /** Client CPU of all its threads, seconds. */
+  readonly cpu: number
+  readonly updates: number
 }
 
-const timed = async (events: number, run: () => Promise<void>): Promise<Measured> => {
-  globalThis.gc?.()
-  const started = performance.now()
-  const before = process.cpuUsage()
-  await run()
-  const { user, system } = process.cpuUsage(before)
-  return { rate: (events / (performance.now() - started)) * 1000, cost: (user + system) / events }
-}
-
-const bench = async (): Promise<void> => {
-  const rounds = Number(process.argv[2] ?? 5)
-  const events = Number(process.argv[3] ?? 20_000)
-  const child = fork(fileURLToPath(import.meta.url), ["serve"])
-  const [port] = (await once(child, "message")) as [number]
-  const kubeconfig = {
-    clusters: [
-      {
-        name: "c",
-        cluster: {
-          server: `https://127.0.0.1:${port}`,
-          "certificate-authority-data": Buffer.from(read("ca.crt")).toString("base64")
-        }
+/** Answers wishes. A client calls `seen` for what it gets, and is ready when it says so. */
+const client = (start: (seen: (isLast: (last: string) => boolean) => void, ready: () => void) => void): void => {
+  let last = ""
+  let updates = 0
+  let remaining = Number.POSITIVE_INFINITY
+  let done = (): void => undefined
+  process.on("message", (wish: Wish) => {
+    if (wish.wish === "heap") {
+      globalThis.gc?.()
+      process.send?.(process.memoryUsage().heapUsed)
+      return
+    }
+    globalThis.gc?.()
+    last = wish.wish === "until" ? wish.text : wish.last
+    remaining = wish.wish === "until" ? Number.POSITIVE_INFINITY : wish.events
+    updates = 0
+    const started = performance.now()
+    const before = process.cpuUsage()
+    done = () => {
+      done = () => undefined
+      const { user, system } = process.cpuUsage(before)
+      const measured: Measured = {
+        seconds: (performance.now() - started) / 1000,
+        cpu: (user + system) / 1e6,
+        updates
       }
-    ],
-    users: [{ name: "u", user: { token: "t" } }],
-    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-    "current-context": "x"
-  }
+      process.send?.(measured)
+    }
+    process.send?.("listening")
+  })
+  process.on("disconnect", () => process.exit(0))
+  start(
+    (isLast) => {
+      updates++
+      if (--remaining === 0 || (last !== "" && isLast(last))) done()
+    },
+    () => process.send?.("ready")
+  )
+}
 
-  /** Runs `use` with a watch that has told every job once. */
-  const watching = <A>(
-    fleet: Fleet,
-    use: (seen: { readonly until: (text: string) => Promise<void>; readonly updates: () => number }) => Promise<A>
-  ): Promise<A> =>
-    Effect.runPromise(
+const ours = (port: number, jobs: number): void =>
+  client((seen, ready) => {
+    let first = 0
+    void Effect.runPromise(
       Effect.gen(function* () {
         const { watch } = yield* Watch.make({ kueue: undefined })
-        yield* Effect.promise(() => ask(child, { order: "fresh" }))
-        let updates = 0
-        let wanted = ""
-        let reached = (): void => undefined
-        const until = (text: string): Promise<void> =>
-          new Promise((resolve) => {
-            wanted = text
-            reached = resolve
+        yield* Stream.runForEach(watch(Watch.namespace(Jobs.namespace)), (update) =>
+          Effect.sync(() => {
+            if (++first === jobs) setTimeout(ready, 500)
+            seen((last) => JSON.stringify(update).includes(last))
           })
-        const first = new Promise<void>((resolve) => {
-          reached = resolve
-        })
-        const fiber = yield* Effect.fork(
-          Stream.runForEach(watch(Watch.namespace(Jobs.namespace)), (update) =>
-            Effect.sync(() => {
-              updates++
-              if (wanted === "" ? updates === fleet.jobs : JSON.stringify(update).includes(wanted)) reached()
-            })
-          )
         )
-        yield* Effect.raceFirst(
-          Effect.promise(() => first),
-          Fiber.join(fiber)
-        )
-        yield* Effect.promise(() => ask(child, { order: "ready" }))
-        const result = yield* Effect.raceFirst(
-          Effect.promise(() => use({ until, updates: () => updates })),
-          Effect.zipRight(Fiber.join(fiber), Effect.never)
-        )
-        yield* Fiber.interrupt(fiber)
-        return result
       }).pipe(
         Effect.provide(
           Layer.merge(
-            KubeApiLive.layer({ source: KubeConfig.Source.Value({ value: kubeconfig }) }),
+            KubeApiLive.layer({ source: KubeConfig.Source.Value({ value: RawServer.kubeconfig(port) }) }),
             EvidenceStore.layerMemory()
           )
         )
       )
     )
+  })
 
-  let changes = 0
-  const ours = (fleet: Fleet, count: number): Promise<Measured & { readonly updates: number }> =>
-    watching(fleet, async (seen) => {
-      const before = seen.updates()
-      const measured = await timed(count, async () => {
-        // Every event is another change, the last one that of a rank 0
-        changes += count
-        const told = seen.until(`"attempt ${changes}"`)
-        await ask(child, { order: "events", events: count })
-        await told
-      })
-      return { ...measured, updates: seen.updates() - before }
-    })
-
-  const theirs = async (_: Fleet, count: number): Promise<Measured> => {
-    const client = new ClientNode()
-    client.loadFromString(JSON.stringify(kubeconfig))
-    const path = `/api/v1/namespaces/${Jobs.namespace}/pods`
-    const informer = makeInformer(client, path, () =>
-      Promise.resolve({ apiVersion: "v1", kind: "PodList", metadata: { resourceVersion: "1" }, items: [] })
+const theirs = (port: number): void =>
+  client((seen, ready) => {
+    const config = new ClientNode()
+    config.loadFromString(JSON.stringify(RawServer.kubeconfig(port)))
+    const informer = makeInformer(
+      config,
+      `/api/v1/namespaces/${Jobs.namespace}/pods`,
+      () => Promise.resolve({ apiVersion: "v1", kind: "PodList", metadata: { resourceVersion: "1" }, items: [] }),
+      theirSelector
     )
-    let seen = 0
-    let done = (): void => undefined
-    const count1 = (): void => {
-      if (++seen === count) done()
-    }
-    informer.on("add", count1)
-    informer.on("update", count1)
-    await ask(child, { order: "fresh" })
-    const broken = new Promise<never>((_, reject) => informer.on("error", reject))
-    void informer.start()
-    await Promise.race([ask(child, { order: "ready" }), broken])
-    const measured = await timed(count, async () => {
-      const all = new Promise<void>((resolve) => {
-        done = resolve
-      })
-      changes += count
-      await ask(child, { order: "events", events: count })
-      await all
+    const counted = (): void => seen(() => false)
+    informer.on("add", counted)
+    informer.on("update", counted)
+    informer.on("error", (error: unknown) => {
+      throw error
     })
-    await informer.stop()
-    return measured
-  }
+    void informer.start().then(() => setTimeout(ready, 500))
+  })
 
-  const fleets: ReadonlyArray<Fleet & { readonly events: number }> = [
-    { jobs: 1000, ranks: 4, events },
-    { jobs: 1, ranks: 1000, events: Math.min(events, 5000) }
+const file = fileURLToPath(import.meta.url)
+
+const answerOf = async <A>(child: ChildProcess): Promise<A> => {
+  const [value] = (await once(child, "message")) as [A]
+  return value
+}
+const ask = <A>(child: ChildProcess, order: Order | Wish): Promise<A> => {
+  const answer = answerOf<A>(child)
+  child.send(order)
+  return answer
+}
+const startClient = async (who: Who, port: number, jobs: number): Promise<ChildProcess> => {
+  const child = fork(file, [who, String(port), String(jobs)])
+  await answerOf(child)
+  return child
+}
+
+const bench = async (): Promise<void> => {
+  const rounds = Number(process.argv[2] ?? 15)
+  const events = Number(process.argv[3] ?? 8_000)
+  const server = fork(file, ["serve"])
+  const port = await answerOf<number>(server)
+
+  const fleets: ReadonlyArray<Fleet> = [
+    { jobs: 1000, ranks: 4 },
+    { jobs: 1, ranks: 1000 }
   ]
   for (const fleet of fleets) {
-    const our: Array<Measured & { readonly updates: number }> = []
-    const their: Array<Measured> = []
-    await ask(child, { order: "fleet", ...fleet })
-    for (let round = 0; round <= rounds; round++) {
-      const one = await ours(fleet, fleet.events)
-      const other = await theirs(fleet, fleet.events)
-      // the first round warms up
-      if (round === 0) continue
-      our.push(one)
-      their.push(other)
+    await ask(server, { order: "fleet", ...fleet })
+    const clients = {
+      ours: await startClient("ours", port, fleet.jobs),
+      theirs: await startClient("theirs", port, fleet.jobs)
     }
-    const rates = (of: ReadonlyArray<Measured>): Array<number> => of.map(({ rate }) => rate)
-    const costs = (of: ReadonlyArray<Measured>): Array<number> => of.map(({ cost }) => cost)
-    const show = (name: string, of: ReadonlyArray<Measured>): string =>
-      `  ${name.padEnd(34)} ${Math.round(median(rates(of)))
+    const measured: Record<Who, Array<Measured>> = { ours: [], theirs: [] }
+    // The first rounds warm up
+    for (let round = -3; round < rounds; round++) {
+      const { last } = await ask<{ readonly last: string }>(server, { order: "prepare", events })
+      const turns: ReadonlyArray<Who> = round % 2 === 0 ? ["ours", "theirs"] : ["theirs", "ours"]
+      for (const who of turns) {
+        await ask(clients[who], { wish: "events", events, last })
+        const through = answerOf<Measured>(clients[who])
+        await ask(server, { order: "write", to: who })
+        const one = await through
+        if (round >= 0) measured[who].push(one)
+      }
+    }
+    for (const who of ["ours", "theirs"] as const) clients[who].disconnect()
+    const times = (who: Who): Array<number> => measured[who].map(({ seconds }) => seconds)
+    const costs = (who: Who): Array<number> => measured[who].map(({ cpu }) => cpu)
+    const show = (name: string, who: Who): string =>
+      `  ${name.padEnd(34)} ${Math.round(events / median(times(who)))
         .toString()
-        .padStart(7)}/s   client CPU ${median(costs(of)).toFixed(1)} us/event`
+        .padStart(7)}/s   client CPU ${((median(costs(who)) / events) * 1e6).toFixed(1)} us/event`
     console.log(
       [
-        `${fleet.jobs} TrainJobs of ${fleet.ranks} pods, ${fleet.events} pod events of ${JSON.stringify({ type: "MODIFIED", object: Jobs.pod(1, 1, 1) }).length} bytes, ${rounds} rounds interleaved`,
-        show("Watch (classified updates)", our),
-        show("client-node informer (cache only)", their),
-        `  Watch : informer                   ${ratio(rates(our), rates(their))} by time, ${ratio(costs(their), costs(our))} by CPU; ${our[0]?.updates ?? 0} updates a round`
+        `${fleet.jobs} TrainJobs of ${fleet.ranks} pods, ${events} pod events of ${JSON.stringify({ type: "MODIFIED", object: Jobs.pod(1, 1, 1) }).length} bytes, ${rounds} rounds interleaved`,
+        show("Watch (classified updates)", "ours"),
+        show("client-node informer (cache only)", "theirs"),
+        `  Watch : informer                   ${ratio(times("theirs"), times("ours"))} by time, ${ratio(costs("theirs"), costs("ours"))} by CPU; ${measured.ours[0]?.updates ?? 0} updates a round`
       ].join("\n")
     )
   }
 
-  const many: Fleet = { jobs: 999, ranks: 4 }
-  await ask(child, { order: "fleet", ...many })
-  const cost = await watching(many, async (seen) => {
-    await new Promise((resolve) => setTimeout(resolve, 500))
-    const { requests: before } = await ask<{ readonly requests: number }>(child, { order: "requests" })
-    await Promise.all([seen.until(`"run-999"`), ask(child, { order: "add" })])
-    await new Promise((resolve) => setTimeout(resolve, 500))
-    const { requests: after } = await ask<{ readonly requests: number }>(child, { order: "requests" })
-    return after - before
-  })
-  console.log(`the 1000th TrainJob of a watched namespace: ${cost} requests`)
+  await ask(server, { order: "fleet", jobs: 999, ranks: 4 })
+  const watcher = await startClient("ours", port, 999)
+  const { requests: before } = await ask<{ readonly requests: number }>(server, { order: "requests" })
+  await ask(watcher, { wish: "until", text: '"run-999"' })
+  const told = answerOf(watcher)
+  await ask(server, { order: "add" })
+  await told
+  const { requests: after } = await ask<{ readonly requests: number }>(server, { order: "requests" })
+  watcher.disconnect()
+  console.log(`the 1000th TrainJob of a watched namespace: ${after - before} requests`)
 
   const heap = async (fleet: Fleet): Promise<number> => {
-    await ask(child, { order: "fleet", ...fleet })
-    return watching(fleet, async () => {
-      await new Promise((resolve) => setTimeout(resolve, 500))
-      globalThis.gc?.()
-      return process.memoryUsage().heapUsed
-    })
+    await ask(server, { order: "fleet", ...fleet })
+    const child = await startClient("ours", port, fleet.jobs)
+    const bytes = await ask<number>(child, { wish: "heap" })
+    child.disconnect()
+    return bytes
   }
   const few = await heap({ jobs: 100, ranks: 4 })
   const lots = await heap({ jobs: 1100, ranks: 4 })
@@ -351,8 +326,19 @@ const bench = async (): Promise<void> => {
     `heap: ${Math.round(((lots - few) / 4000 / 1024) * 10) / 10} KiB for each watched pod of jobs of four (TrainJob, JobSet and Job included), ` +
       `${Math.round(((large - few) / 4000 / 1024) * 10) / 10} KiB for each further pod of a job`
   )
-  child.disconnect()
+  server.disconnect()
 }
 
-if (process.argv[2] === "serve") serve()
-else await bench()
+switch (process.argv[2]) {
+  case "serve":
+    serve()
+    break
+  case "ours":
+    ours(Number(process.argv[3]), Number(process.argv[4]))
+    break
+  case "theirs":
+    theirs(Number(process.argv[3]))
+    break
+  default:
+    await bench()
+}

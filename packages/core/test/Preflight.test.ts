@@ -4,7 +4,7 @@ import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import type { KubeRequest } from "@dispatch-kubeflow/core/kube/KubeRequest"
 import * as Preflight from "@dispatch-kubeflow/core/Preflight"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Ref, TestClock } from "effect"
+import { Clock, Effect, Exit, Fiber, Ref, TestClock } from "effect"
 import * as ProbeWorld from "./probeWorld.js"
 
 const config = AdapterConfig.make({ namespace: "team-a" })
@@ -463,3 +463,52 @@ it.effect("every check is told as it ends, in the order of the report", () =>
     expect(yield* Ref.get(told)).toEqual(report.checks)
   })
 )
+
+describe("cost", () => {
+  /** Every request takes 100 ms: the time that passes is how many round trips wait for each other. */
+  const slow = (world: ProbeWorld.World) =>
+    Effect.gen(function* () {
+      const now = { flying: 0, most: 0 }
+      const api = KubeApi.transform((transport) => ({
+        ...transport,
+        call: (request) =>
+          Effect.acquireUseRelease(
+            Effect.sync(() => {
+              now.flying += 1
+              now.most = Math.max(now.most, now.flying)
+            }),
+            () => Effect.delay(transport.call(request), "100 millis"),
+            () =>
+              Effect.sync(() => {
+                now.flying -= 1
+              })
+          )
+      }))(world.api)
+      return { ...world, api, now }
+    })
+
+  const kueueWorld = { suspendedAfter: 0, groups: ProbeWorld.servedWithKueue, objects: ProbeWorld.gateObjects }
+
+  for (const [mode, used, behaviour, requests, deep] of [
+    // versions and reviews (two of at most 16), the runtimes and orphans, the dry run, and the probe's seven requests
+    ["plain", config, { suspendedAfter: 0 }, 37, 11],
+    // instead of the dry run the gate: LocalQueue, ClusterQueue, and the check and the Lease beside them
+    ["Kueue", kueueConfig, kueueWorld, 49, 12],
+    ["read-only", { ...config, access: "read-only" }, { suspendedAfter: 0 }, 21, 2]
+  ] as const) {
+    it.effect(
+      `${mode}: ${requests} requests, at most 16 in flight, and no deeper than what depends on another (${deep} round trips)`,
+      () =>
+        Effect.gen(function* () {
+          const world = yield* slow(yield* ProbeWorld.make(behaviour))
+          const begun = yield* Clock.currentTimeMillis
+          const fiber = yield* Effect.fork(run(world, used))
+          const report = yield* ProbeWorld.drive(Fiber.join(fiber), 50)
+          const took = (yield* Clock.currentTimeMillis) - begun
+          expect(failures(report)).toEqual([])
+          expect(world.now.most).toBeLessThanOrEqual(16)
+          expect([(yield* world.audit).length, Math.ceil(took / 100)]).toEqual([requests, deep])
+        })
+    )
+  }
+})

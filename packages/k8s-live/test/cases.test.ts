@@ -5,17 +5,19 @@ import { caseIds } from "./caseIds.js"
 
 const root = fileURLToPath(new URL("../../../", import.meta.url))
 
-const folders = [
-  "packages/core/test",
-  "packages/k8s-live/test",
-  "packages/testkit/test",
-  "packages/testkit/src",
-  "examples"
-]
-const files = folders.flatMap((folder) =>
-  readdirSync(`${root}${folder}`, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts") && !/(^|\/)(node_modules|dist)\//.test(name) && !name.endsWith("caseIds.ts"))
-    .map((name) => `${root}${folder}/${name}`)
+/** The TypeScript files of a folder; linked and built ones are left out. */
+const filesOf = (folder: string): ReadonlyArray<string> =>
+  readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    if (entry.isDirectory()) {
+      return entry.name === "node_modules" || entry.name === "dist" ? [] : filesOf(`${folder}/${entry.name}`)
+    }
+    return entry.isFile() && entry.name.endsWith(".ts") && !/^case(s.test|Ids).ts$/.test(entry.name)
+      ? [`${folder}/${entry.name}`]
+      : []
+  })
+
+const files = ["packages/core/test", "packages/k8s-live/test", "packages/testkit", "examples"].flatMap((folder) =>
+  filesOf(`${root}${folder}`)
 )
 
 const id = /\b[A-Z]\d\d\b/g

@@ -154,7 +154,7 @@ const effects: Readonly<Record<string, ReadonlyArray<string>>> = {
   "watch events": [],
   "get nodes": ["ceased"],
   "get leases.coordination.k8s.io in kube-node-lease": [],
-  "get workloads.kueue.x-k8s.io": [],
+  "get workloads.kueue.x-k8s.io": ["Hold"],
   "list workloads.kueue.x-k8s.io": ["watch"],
   "watch workloads.kueue.x-k8s.io": ["watch"],
   "update workloads.kueue.x-k8s.io": ["Hold"],

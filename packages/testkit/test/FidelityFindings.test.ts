@@ -522,6 +522,14 @@ describe("what the differential checker found", () => {
       expect(yield* last(configMap("a"), broken)).toEqual(
         refused(400, "json: cannot unmarshal object into Go value of type jsonpatch.Patch")
       )
+      const merge = (body: unknown) => patch(configMaps, "a", "merge", body, { fieldValidation: "Ignore" })
+      expect(yield* last(configMap("a"), merge(["x"]))).toMatchObject({
+        code: 422,
+        message: expect.stringMatching(
+          /^ "" is invalid: patch: Invalid value: "\[\\"x\\"\]": couldn't get version\/kind; json parse error: /
+        )
+      })
+      expect(yield* last(configMap("a"), merge(3))).toEqual(refused(400, "Invalid JSON Patch"))
     })
   )
 

@@ -22,9 +22,8 @@ export interface Options {
   /** How many times a dispatcher is killed, in all. */
   readonly kills: number
   readonly seed: number
-  /** How many runs, each with a dispatcher of its own, go on at once. */
-  readonly atOnce: number
-  readonly onRun?: ((run: string, kills: number) => void) | undefined
+  /** Called at each end of a process: its run, and its exit code when it was not killed. */
+  readonly onEnd?: ((run: string, code: number | undefined) => void) | undefined
 }
 
 /** What came of it. Every run must end with exactly one success, and nothing ever ran twice. */
@@ -34,26 +33,30 @@ export interface Outcome {
   /** Submissions that were started, over all runs. */
   readonly submissions: number
   readonly lies: ReadonlyArray<string>
+  /** Machines that were rebooted, because what ended on them while nobody watched cannot be proven any more. */
+  readonly reboots: number
 }
 
 /** After this number of kills a dispatcher is left alone. */
 const killsPerRun = 5
 
-// The first submission fails in one rank, while the other takes its time to obey: that is when a second copy would do harm
-const program = (pod: Objects.Pod) => {
-  const isFirst = /^run-[0-9]+-1-/.test(pod.metadata.name)
-  const isRankZero = pod.metadata.labels?.["batch.kubernetes.io/job-completion-index"] === "0"
-  if (!isFirst) return { runs: [{ after: 1200, code: 0 }] }
-  return {
-    runs: [isRankZero ? { after: 700, code: 1 } : { after: 60_000, code: 0 }],
-    onTerm: { code: 143, after: 1500 }
-  }
-}
+/**
+ * The first submission fails in all its ranks at once, later ones succeed. Were one rank to fail alone, the Job controller would
+ * delete the other's pod: a dispatcher that is dead all the while never hears of its Node, and rightly waits for a person.
+ */
+const program = (pod: Objects.Pod) => ({
+  runs: [/^run-[0-9]+-1-/.test(pod.metadata.name) ? { after: 1000, code: 1 } : { after: 1200, code: 0 }],
+  onTerm: { code: 143, after: 1500 }
+})
 
 type When = { readonly _tag: "Lines"; readonly lines: number; readonly millis: number } | { readonly _tag: "Never" }
 
 /** One life; its exit code, undefined when it was killed. */
-const live = (args: ReadonlyArray<string>, when: When): Effect.Effect<{ code: number | undefined; said: string }> =>
+const live = (
+  args: ReadonlyArray<string>,
+  when: When,
+  onLine: (line: string) => void
+): Effect.Effect<{ code: number | undefined; said: string }> =>
   Effect.async((resume) => {
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] })
     const said: Array<string> = []
@@ -61,7 +64,8 @@ const live = (args: ReadonlyArray<string>, when: When): Effect.Effect<{ code: nu
     let deadline: NodeJS.Timeout | undefined
     const kill = (): void => void child.kill("SIGKILL")
     const heard = (line: string): void => {
-      said.push(line); if (process.env["KILL_TRACE"] !== undefined) process.stderr.write(`${line}\n`)
+      said.push(line)
+      onLine(line)
       lines += 1
       if (when._tag === "Lines" && lines === when.lines) deadline = setTimeout(kill, when.millis)
     }
@@ -129,22 +133,46 @@ export const play = (options: Options): Effect.Effect<Outcome> =>
     )
     yield* Effect.forkScoped(Effect.forever(Effect.delay(look, "10 millis")))
 
+    // ---- the operator: a pod that ended and went away while no dispatcher lived leaves no proof, but a reboot is one
+    const counts = { runs: 0, kills: 0, submissions: 0, reboots: 0 }
+    const named = new Set<string>()
+    const operator = Effect.gen(function* () {
+      const busy = new Set((yield* machines.processes).map(({ node }) => node))
+      for (const node of named) {
+        if (busy.has(node)) continue
+        named.delete(node)
+        counts.reboots += 1
+        yield* machines.powerOff(node)
+        yield* machines.powerOn(node)
+      }
+    })
+    yield* Effect.forkScoped(Effect.forever(Effect.delay(operator, "2 seconds")))
+    const onLine = (line: string): void => {
+      if (!line.includes("waits for cessation")) return
+      for (const [, node = ""] of line.matchAll(/Node (\S+) is ready/g)) named.add(node)
+    }
+
     // ---- the runs
-    const counts = { runs: 0, kills: 0, submissions: 0 }
     const one = Effect.gen(function* () {
       counts.runs += 1
       const run = `run-${counts.runs}`
       yield* machines.create(Fixtures.namespace(run))
       const args = [
         example,
-        ...["--kubeconfig", kubeconfig, "--context", "dispatcher", "--namespace", run, "--journal", `${folder}/${run}`],
-        ...["--run", run, "--ranks", "2", "--resubmit", "Application", "--resubmit", "Unknown"]
+        `--kubeconfig=${kubeconfig}`,
+        "--context=dispatcher",
+        `--namespace=${run}`,
+        `--journal=${folder}/${run}`,
+        `--run=${run}`,
+        "--ranks=2",
+        "--resubmit=Application",
+        "--resubmit=Unknown"
       ]
       let kills = 0
       for (;;) {
         const enough = kills >= killsPerRun || counts.kills >= options.kills
-        const { code, said } = yield* live(args, enough ? { _tag: "Never" } : yield* moment)
-        if (process.env["KILL_TRACE"] !== undefined) process.stderr.write(`-- ${run} ${String(code)}\n`)
+        const { code, said } = yield* live(args, enough ? { _tag: "Never" } : yield* moment, onLine)
+        options.onEnd?.(run, code)
         if (code === undefined) {
           kills += 1
           counts.kills += 1
@@ -157,15 +185,8 @@ export const play = (options: Options): Effect.Effect<Outcome> =>
       counts.submissions += items.length
       const successes = items.filter(({ status }) => trueCondition(status?.conditions, "Complete") !== undefined)
       if (successes.length !== 1) yield* lie(`${run} has ${successes.length} successes`)
-      options.onRun?.(run, kills)
     })
-    const worker = Effect.gen(function* () {
-      while (counts.kills < options.kills) yield* one
-    })
-    yield* Effect.all(
-      Array.from({ length: options.atOnce }, () => worker),
-      { concurrency: "unbounded", discard: true }
-    )
+    while (counts.kills < options.kills) yield* one
     return { ...counts, lies: [...(yield* Ref.get(lies))] }
   }).pipe(
     Effect.scoped,

@@ -460,8 +460,11 @@ export const mutants: ReadonlyArray<Mutant> = [
     name: "a cessation that is not believed",
     script: scripted("Submit a; Advance 2; Exit 0 1; Advance 2"),
     pieces: judgement((record, observed) => {
+      const step = decide(record, observed)
       const attempt = current(record)
-      return attempt?.fenced === true ? decide(record, { ...observed, stopped: undefined }) : decide(record, observed)
+      return step._tag === "Append" && step.entry._tag === "Stopped" && attempt !== undefined
+        ? { _tag: "Wait", attempt }
+        : step
     })
   }
 ]

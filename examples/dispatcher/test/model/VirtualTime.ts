@@ -26,7 +26,7 @@ export class VirtualTime extends Context.Tag("@dispatch-kubeflow/example-dispatc
 export const never: Effect.Effect<never> = Effect.async<never>(() => undefined)
 
 // An instant needs some ten thousand turns at most; what takes a hundred times as many turns in a circle
-const turnsAtOneInstant = 1_000_000
+const turnsAtOneInstant = 500_000
 
 interface Sleeper {
   readonly due: number

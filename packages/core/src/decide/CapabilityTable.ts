@@ -67,7 +67,7 @@ export const rows: { readonly [C in Capability]: Row & { readonly capability: C 
     answer: "yes or no; unknown when read-only or not probed",
     source: "probed; declared when read-only",
     changes:
-      "the preflight's hold round trip; in Kueue mode also the permission to `update` `workloads`; read-only configuration"
+      "the preflight's hold round trip; in Kueue mode also the permission to `get` and `update` `workloads`, and `v1beta2` served; read-only configuration"
   },
   PreTerminationSignal: {
     capability: "PreTerminationSignal",

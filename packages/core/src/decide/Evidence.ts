@@ -13,7 +13,14 @@ import * as Batch from "../model/Batch.js"
 import * as Core from "../model/Core.js"
 import * as JobSet from "../model/JobSet.js"
 import * as Kueue from "../model/Kueue.js"
-import { Condition, condition, controllerOf, type ObjectMeta, trueCondition } from "../model/Meta.js"
+import {
+  Condition,
+  condition,
+  controllerOf,
+  type ObjectMeta,
+  type OwnerReference,
+  trueCondition
+} from "../model/Meta.js"
 import * as Trainer from "../model/Trainer.js"
 import * as Execution from "./Execution.js"
 
@@ -342,6 +349,15 @@ const compact = <A extends object>(value: A): A => {
   return result as A
 }
 
+const ownerOf = (owner: OwnerReference): OwnerReference =>
+  compact({
+    apiVersion: owner.apiVersion,
+    kind: owner.kind,
+    name: owner.name,
+    uid: owner.uid,
+    controller: owner.controller
+  })
+
 const metaOf = (meta: ObjectMeta): ObjectMeta =>
   compact({
     name: meta.name,
@@ -354,15 +370,7 @@ const metaOf = (meta: ObjectMeta): ObjectMeta =>
     deletionGracePeriodSeconds: meta.deletionGracePeriodSeconds,
     labels: pick(meta.labels, keptLabels),
     annotations: pick(meta.annotations, keptAnnotations),
-    ownerReferences: meta.ownerReferences?.map((owner) =>
-      compact({
-        apiVersion: owner.apiVersion,
-        kind: owner.kind,
-        name: owner.name,
-        uid: owner.uid,
-        controller: owner.controller
-      })
-    )
+    ownerReferences: meta.ownerReferences?.map(ownerOf)
   })
 
 const conditionOf = (from: Condition): Condition =>
@@ -664,12 +672,141 @@ const deletionAfter = (known: DeletionRequest | undefined, meta: ObjectMeta): De
 
 type StringMap = Readonly<Record<string, string>> | null | undefined
 
-/** What is known and what is new; the very same record where nothing is. */
-const withKnown = (incoming: StringMap, known: StringMap): Readonly<Record<string, string>> => {
-  if (known === null || known === undefined) return incoming ?? {}
-  for (const key in incoming) if (known[key] === undefined) return { ...incoming, ...known }
+/** What is known and what is new of some keys; the very same record where nothing is. */
+const withNew = (
+  known: StringMap,
+  incoming: StringMap,
+  keys: ReadonlyArray<string>
+): Readonly<Record<string, string>> => {
+  if (!known) return pick(incoming, keys)
+  if (incoming) {
+    for (const key of keys) {
+      if (incoming[key] !== undefined && known[key] === undefined) return { ...pick(incoming, keys), ...known }
+    }
+  }
   return known
 }
+
+const sameList = <A>(
+  a: ReadonlyArray<A> | null | undefined,
+  b: ReadonlyArray<A> | null | undefined,
+  same: (a: A, b: A) => boolean
+): boolean => {
+  if (a === b) return true
+  if (!a || !b || a.length !== b.length) return false
+  for (let index = 0; index < a.length; index++) {
+    const [left, right] = [a[index], b[index]]
+    if (left !== undefined && right !== undefined && left !== right && !same(left, right)) return false
+  }
+  return true
+}
+
+/** What the server leaves out and what it writes as null is the same. */
+const sameField = (a: unknown, b: unknown): boolean =>
+  a === b || ((a ?? undefined) === undefined && (b ?? undefined) === undefined)
+
+const sameOwner = (a: OwnerReference, b: OwnerReference): boolean =>
+  a.uid === b.uid &&
+  a.name === b.name &&
+  a.kind === b.kind &&
+  a.apiVersion === b.apiVersion &&
+  sameField(a.controller, b.controller)
+
+const sameContainer = (a: typeof Core.Container.Type, b: typeof Core.Container.Type): boolean =>
+  a.name === b.name && sameField(a.image, b.image) && sameField(a.restartPolicy, b.restartPolicy)
+
+const sameCondition = (a: Condition, b: Condition): boolean =>
+  a.type === b.type &&
+  a.status === b.status &&
+  sameField(a.reason, b.reason) &&
+  sameField(a.message, b.message) &&
+  sameField(a.lastTransitionTime, b.lastTransitionTime)
+
+/** Whether neither ever terminated and both wait for the same, or run since the same time. */
+const sameStatus = (a: Core.ContainerStatus, b: Core.ContainerStatus): boolean =>
+  a.name === b.name &&
+  sameField(a.restartCount, b.restartCount) &&
+  sameField(a.containerID, b.containerID) &&
+  !a.lastState &&
+  !b.lastState &&
+  !a.state?.terminated &&
+  !b.state?.terminated &&
+  !a.state === !b.state &&
+  !a.state?.running === !b.state?.running &&
+  sameField(a.state?.running?.startedAt, b.state?.running?.startedAt) &&
+  !a.state?.waiting === !b.state?.waiting &&
+  sameField(a.state?.waiting?.reason, b.state?.waiting?.reason) &&
+  sameField(a.state?.waiting?.message, b.state?.waiting?.message)
+
+/** The list with what is the same taken from the known one: nearly all of a pod is, from one of its states to the next. */
+const shared = <A>(
+  known: ReadonlyArray<A> | null | undefined,
+  incoming: ReadonlyArray<A> | null | undefined,
+  same: (a: A, b: A) => boolean,
+  keep: (from: A) => A
+): ReadonlyArray<A> | undefined => {
+  if (!incoming) return undefined
+  if (known && sameList(known, incoming, same)) return known
+  return incoming.map((item, index) => {
+    const before = known?.[index]
+    return before !== undefined && same(before, item) ? before : keep(item)
+  })
+}
+
+/** What is kept of the next state of a pod. */
+const podFrom = (known: Core.Pod, from: Core.Pod): Core.Pod => {
+  const { metadata, spec, status } = from
+  const nodeName = spec?.nodeName === "" ? undefined : spec?.nodeName
+  const containers = shared(known.spec?.containers, spec?.containers, sameContainer, containerOf)
+  const initContainers = shared(known.spec?.initContainers, spec?.initContainers, sameContainer, containerOf)
+  const isSameSpec =
+    sameField(known.spec?.nodeName, nodeName) &&
+    sameField(known.spec?.restartPolicy, spec?.restartPolicy) &&
+    containers === (known.spec?.containers ?? undefined) &&
+    initContainers === (known.spec?.initContainers ?? undefined)
+  return {
+    metadata: compact({
+      name: metadata.name,
+      namespace: metadata.namespace,
+      uid: metadata.uid,
+      resourceVersion: metadata.resourceVersion,
+      generation: metadata.generation,
+      creationTimestamp: metadata.creationTimestamp,
+      deletionTimestamp: metadata.deletionTimestamp,
+      deletionGracePeriodSeconds: metadata.deletionGracePeriodSeconds,
+      // Labels that tell what the pod belongs to never change by themselves; somebody who removes one does not change
+      // what it is
+      labels: withNew(known.metadata.labels, metadata.labels, keptLabels),
+      annotations: withNew(known.metadata.annotations, metadata.annotations, keptAnnotations),
+      ownerReferences: shared(known.metadata.ownerReferences, metadata.ownerReferences, sameOwner, ownerOf)
+    }),
+    spec: isSameSpec
+      ? known.spec
+      : compact({ nodeName, restartPolicy: spec?.restartPolicy, containers, initContainers }),
+    status: compact({
+      phase: status?.phase,
+      reason: status?.reason,
+      message: status?.message,
+      startTime: status?.startTime,
+      conditions: shared(known.status?.conditions, status?.conditions ?? [], sameCondition, conditionOf),
+      containerStatuses: shared(
+        known.status?.containerStatuses,
+        status?.containerStatuses,
+        sameStatus,
+        containerStatusOf
+      ),
+      initContainerStatuses: shared(
+        known.status?.initContainerStatuses,
+        status?.initContainerStatuses,
+        sameStatus,
+        containerStatusOf
+      )
+    })
+  }
+}
+
+const hasTerminated = (statuses: ReadonlyArray<Core.ContainerStatus> | null | undefined): boolean =>
+  statuses?.some(({ state, lastState }) => state?.terminated || lastState?.terminated) ?? false
 
 /** What is kept of a pod after an observation; the very same where it says nothing new. */
 const podAfter = (
@@ -685,25 +822,16 @@ const podAfter = (
   ) {
     return known
   }
-  const incoming = podOf(object)
-  // Labels that tell what the pod belongs to never change by themselves; somebody who removes one does not change what it is
-  const pod = useIncoming
-    ? known === undefined
-      ? incoming
-      : {
-          ...incoming,
-          metadata: {
-            ...incoming.metadata,
-            labels: withKnown(incoming.metadata.labels, known.pod.metadata.labels),
-            annotations: withKnown(incoming.metadata.annotations, known.pod.metadata.annotations)
-          }
-        }
-    : (known?.pod ?? incoming)
+  const incoming = known === undefined ? podOf(object) : podFrom(known.pod, object)
+  const pod = useIncoming ? incoming : (known?.pod ?? incoming)
   const disruption = trueCondition(incoming.status?.conditions, "DisruptionTarget")
   return {
     ...kept,
     pod,
-    endings: endingsAfter(known?.endings ?? [], incoming),
+    endings:
+      hasTerminated(incoming.status?.containerStatuses) || hasTerminated(incoming.status?.initContainerStatuses)
+        ? endingsAfter(known?.endings ?? [], incoming)
+        : (known?.endings ?? []),
     disruptions: distinctConditions(known?.disruptions ?? [], disruption === undefined ? [] : [disruption]),
     ...deletionAfter(known, object.metadata),
     ...(known?.node === undefined ? {} : { node: known.node })
@@ -946,44 +1074,13 @@ export const foldAll = (evidence: Evidence, observations: Iterable<Observation>)
   return pods === undefined ? result : { ...result, pods }
 }
 
-const sameTimedCondition = (a: Condition, b: Condition): boolean =>
+/** Of a pod that goes on only two conditions are read as more than a state. */
+const sameState = (a: Condition, b: Condition): boolean =>
   a.type === b.type &&
   a.status === b.status &&
   a.reason === b.reason &&
   a.message === b.message &&
-  // Of a pod that goes on only these two are read as more than a state
   ((a.type !== "PodScheduled" && a.type !== "DisruptionTarget") || a.lastTransitionTime === b.lastTransitionTime)
-
-const sameList = <A>(
-  a: ReadonlyArray<A> | null | undefined,
-  b: ReadonlyArray<A> | null | undefined,
-  same: (a: A, b: A) => boolean
-): boolean => {
-  if (a === b) return true
-  if (!a || !b || a.length !== b.length) return false
-  for (let index = 0; index < a.length; index++) {
-    const [left, right] = [a[index], b[index]]
-    if (left !== undefined && right !== undefined && !same(left, right)) return false
-  }
-  return true
-}
-
-const sameContainer = (a: typeof Core.Container.Type, b: typeof Core.Container.Type): boolean =>
-  a.name === b.name && a.image === b.image && a.restartPolicy === b.restartPolicy
-
-/** Neither has terminated, before or now: what is told of such a one is whether it waits, why, or runs. */
-const sameStatus = (a: Core.ContainerStatus, b: Core.ContainerStatus): boolean =>
-  a.name === b.name &&
-  a.restartCount === b.restartCount &&
-  a.containerID === b.containerID &&
-  !a.lastState?.terminated &&
-  !b.lastState?.terminated &&
-  !a.state?.terminated &&
-  !b.state?.terminated &&
-  a.state?.running?.startedAt === b.state?.running?.startedAt &&
-  !a.state?.running === !b.state?.running &&
-  a.state?.waiting?.reason === b.state?.waiting?.reason &&
-  a.state?.waiting?.message === b.state?.waiting?.message
 
 /**
  * Whether a pod goes on as before: it neither ended nor began to, and nothing of it changed that a classification reads of
@@ -1009,9 +1106,10 @@ export const goesOn = (before: PodEvidence | undefined, after: PodEvidence): boo
     a.status?.reason === undefined &&
     b.status?.reason === undefined &&
     a.status?.message === b.status?.message &&
-    sameList(a.spec?.containers, b.spec?.containers, sameContainer) &&
-    sameList(a.spec?.initContainers, b.spec?.initContainers, sameContainer) &&
-    sameList(a.status?.conditions, b.status?.conditions, sameTimedCondition) &&
+    (a.spec === b.spec ||
+      (sameList(a.spec?.containers, b.spec?.containers, sameContainer) &&
+        sameList(a.spec?.initContainers, b.spec?.initContainers, sameContainer))) &&
+    sameList(a.status?.conditions, b.status?.conditions, sameState) &&
     sameList(a.status?.containerStatuses, b.status?.containerStatuses, sameStatus) &&
     sameList(a.status?.initContainerStatuses, b.status?.initContainerStatuses, sameStatus)
   )

@@ -44,7 +44,7 @@ export interface Diagnosis {
 }
 
 /** The checks of a preflight by what they are about: their ids tell. */
-export const sort = (
+export const byTopic = (
   checks: ReadonlyArray<ProbeReport.Check>
 ): Pick<Diagnosis, "versions" | "permissions" | "checks"> => ({
   versions: checks.filter(({ id }) => id.startsWith("versions.")),

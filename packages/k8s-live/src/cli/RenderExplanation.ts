@@ -51,12 +51,15 @@ const head = (it: Explanation.Explanation, look: Render.Look): ReadonlyArray<str
 }
 
 const podEnd = (pod: Explanation.Pod): readonly [string, Tone | undefined] => {
-  const ends = pod.ends.map(
-    ({ container, exitCode, reason, restart }) =>
-      `${container}${restart > 0 ? ` (restart ${restart})` : ""} exit code ${exitCode}${
-        reason === undefined || reason === "Completed" || reason === "Error" ? "" : ` ${reason}`
-      }`
-  )
+  const told = pod.cause !== undefined && "container" in pod.cause ? pod.cause.container : undefined
+  const ends = pod.ends
+    .filter(({ container }) => container !== told)
+    .map(
+      ({ container, exitCode, reason, restart }) =>
+        `${container}${restart > 0 ? ` (restart ${restart})` : ""} exit code ${exitCode}${
+          reason === undefined || reason === "Completed" || reason === "Error" ? "" : ` ${reason}`
+        }`
+    )
   if (pod.cause !== undefined) return [[Render.cause(pod.cause), ...ends].join("; "), "bad"]
   if (pod.unseen !== undefined) return [[`not known: ${pod.unseen}`, ...ends].join("; "), "warn"]
   if (ends.length > 0) return [ends.join("; "), undefined]

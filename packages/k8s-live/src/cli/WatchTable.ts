@@ -159,7 +159,7 @@ export const begin = `${escape}[?25l`
 /** Shows the cursor again. */
 export const end = `${escape}[?25h`
 
-const colours = /\u001b\[[0-9;]*m/g
+const colours = new RegExp(`${escape}\\[[0-9;]*m`, "g")
 
 /** How many lines some lines take up at a width: a terminal that was made narrower has broken them. */
 const taken = (lines: ReadonlyArray<string>, columns: number): number =>

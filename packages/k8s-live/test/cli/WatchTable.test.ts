@@ -133,7 +133,7 @@ describe("the watch's table", () => {
     expect(WatchTable.redraw([], before, size).startsWith("\r\u001b[J")).toBe(true)
     expect(WatchTable.redraw(before, before, size).startsWith("\u001b[4A\r\u001b[J")).toBe(true)
     // its lines have 42, 30, 30 and 98 characters
-    expect(WatchTable.redraw(before, before, { columns: 50, rows: 24 })).toMatch(/^\u001b\[5A/)
+    expect(WatchTable.redraw(before, before, { columns: 50, rows: 24 }).startsWith("\u001b[5A")).toBe(true)
   })
 
   it("colours states, and nothing without a terminal", () => {

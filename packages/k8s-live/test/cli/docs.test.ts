@@ -16,7 +16,9 @@ const commands = [
   ["runtime", "conform"],
   ["output"],
   ["watch"],
-  ["ceased"]
+  ["explain"],
+  ["ceased"],
+  ["doctor"]
 ]
 
 describe("docs/cli.md", () => {

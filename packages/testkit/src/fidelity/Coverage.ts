@@ -32,7 +32,7 @@ const count = (
   return result
 }
 
-const textOf = (value: unknown): string => (value === undefined ? "" : String(value))
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "")
 
 const one = (condition: boolean, row: string): ReadonlyArray<string> => (condition ? [row] : [])
 

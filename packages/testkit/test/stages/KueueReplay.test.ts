@@ -36,7 +36,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   },
   "12-two-checks-and-conflict": {},
   "13-captured-by-default-queue": {},
-  "14-writing-the-check": { withoutAnswers: [/conflicts with "kueue-admission" with subresource "status"/] },
+  "14-writing-the-check": {},
   "15-deactivated-by-kueue": {},
   "16-multikueue-and-runtime-edits": {},
   "17-manage-jobs-without-queue-name": {

@@ -25,7 +25,7 @@ const optionsOf = ({ common }: Asked): Readonly<Record<string, string>> => ({
 const credentialsOf = (config: KubeConfig.Service): Effect.Effect<ReadonlyArray<string>, Failure> =>
   Effect.map(config.credentials, ({ headers, tls }) => {
     const names = Object.entries(Redacted.value(headers)).map(([name, value]) =>
-      name === "authorization" ? `${String(value).split(" ")[0]} header` : `header ${name}`
+      name === "authorization" ? `header ${name} (${String(value).split(" ")[0]})` : `header ${name}`
     )
     return [...names, ...(Redacted.value(tls).certificate === undefined ? [] : ["client certificate"])]
   })
@@ -94,7 +94,7 @@ export const run = (invocation: Asked) =>
       options: optionsOf(invocation),
       ...(connection === undefined ? {} : { connection }),
       ...(connected === undefined ? {} : { namespace: connected.namespace }),
-      ...Diagnosis.sort(report?.checks ?? checks),
+      ...Diagnosis.byTopic(report?.checks ?? checks),
       ...(report === undefined ? {} : { mode: report.mode }),
       ...(capabilities === undefined ? {} : { capabilities }),
       failures

@@ -138,6 +138,10 @@ const summary = (text: string): string => {
   return `${text.startsWith("{") ? new TextDecoder().decode(shown) : Encoding.encodeHex(shown)}${more}`
 }
 
+/** What the server says of a JSON text that is no object. */
+export const notAnObject = (value: Json.Json | undefined): string =>
+  `couldn't get version/kind; json parse error: json: cannot unmarshal ${Json.isArray(value) ? "array" : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }`
+
 export const body = (call: Call): Step<Json.JsonObject> => {
   const { request, type } = call
   const unrecognized = (why: string): Step<never> =>
@@ -155,9 +159,7 @@ export const body = (call: Call): Step<Json.JsonObject> => {
     )
   }
   if (!Json.isObject(value)) {
-    return unrecognized(
-      `couldn't get version/kind; json parse error: json: cannot unmarshal ${Json.isArray(value) ? "array" : typeof value} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" } (${summary(JSON.stringify(value))})`
-    )
+    return unrecognized(`${notAnObject(value)} (${summary(JSON.stringify(value))})`)
   }
   return Either.right(value)
 }

@@ -39,6 +39,7 @@ import {
   duplicateTexts,
   existing,
   isTrue,
+  notAnObject,
   parseText,
   parseVersion,
   sentVersion,
@@ -332,6 +333,21 @@ export const update = (call: Call): Step<Done> =>
     return warned(store(call, old, placed(type, ManagedFields.update(old, next, writerOf(call)))), warnings)
   })
 
+const patchError = (value: Json.Json, problem: string): Failure.Failure =>
+  Failure.invalid({ group: "", kind: "" }, "", [
+    {
+      field: "patch",
+      reason: "FieldValueInvalid",
+      message: `Invalid value: ${JSON.stringify(
+        JSON.stringify(
+          Json.isObject(value)
+            ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+            : value
+        )
+      )}: ${problem}`
+    }
+  ])
+
 const patched = (call: Call, old: Json.JsonObject): Step<Json.JsonObject> => {
   const { request, type } = call
   const objection = (problem: Patch.Objection): Failure.Failure =>
@@ -344,9 +360,14 @@ const patched = (call: Call, old: Json.JsonObject): Step<Json.JsonObject> => {
         ? Either.left(Failure.badRequest("invalid JSON patch"))
         : Either.mapLeft(Patch.json(old, patch, request.query["fieldValidation"] !== "Ignore"), objection)
     case "merge":
-      // Without a look at its fields the patch is decoded later, by others with other words
-      if (typeof patch === "number" && request.query["fieldValidation"] === "Ignore") {
-        return Either.left(Failure.badRequest("Invalid JSON Patch"))
+      // Without a look at its fields the patch is merged first, whatever it is, and decoded by others with other words
+      if (patch === null) return Either.left(Failure.badRequest("Invalid JSON Patch"))
+      if (request.query["fieldValidation"] === "Ignore") {
+        if (Array.isArray(patch)) {
+          const list = Json.fromUnknown(patch) ?? []
+          return Either.left(patchError(list, notAnObject(list)))
+        }
+        if (typeof patch !== "object") return Either.left(Failure.badRequest("Invalid JSON Patch"))
       }
       return Either.mapLeft(Patch.object("merge", old, patch), objection)
     case "strategic":
@@ -362,17 +383,6 @@ const patched = (call: Call, old: Json.JsonObject): Step<Json.JsonObject> => {
       return Either.left(type.custom ? Failure.unsupportedPatch : Failure.unsupportedMediaType)
   }
 }
-
-const patchError = (object: Json.JsonObject, problem: string): Failure.Failure =>
-  Failure.invalid({ group: "", kind: "" }, "", [
-    {
-      field: "patch",
-      reason: "FieldValueInvalid",
-      message: `Invalid value: ${JSON.stringify(
-        JSON.stringify(Object.fromEntries(Object.entries(object).toSorted(([a], [b]) => (a < b ? -1 : 1))))
-      )}: ${problem}`
-    }
-  ])
 
 const checkNames = (call: Call, incoming: Json.JsonObject): Step<void> => {
   const { request, type } = call
