@@ -41,7 +41,7 @@ if (values.mutants) {
 }
 
 // Batches bound the memory, and say where one can take it up again
-const batch = 250
+const batch = 100
 let done = 0
 for (let first = 0; first < runs; first += batch) {
   const own = seed + first / batch

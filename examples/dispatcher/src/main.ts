@@ -123,7 +123,7 @@ const connect = (kubeconfig: string, context: string | undefined) =>
 
 // Pods of the served cluster give a lost node up at once, and end by themselves after a while
 const servedPod = {
-  annotations: { [programAnnotation]: JSON.stringify({ runs: [{ after: 8000, code: 0 }] }) },
+  annotations: { [programAnnotation]: JSON.stringify({ runs: [{ after: 15_000, code: 0 }] }) },
   tolerations: ["not-ready", "unreachable"].map((key) => ({
     key: `node.kubernetes.io/${key}`,
     operator: "Exists",
@@ -169,7 +169,7 @@ const poll = <A, E>(ask: Effect.Effect<A, E>, holds: (answer: A) => boolean): Ef
     holds(answer) ? Effect.succeed(answer) : Effect.delay(poll(ask, holds), "100 millis")
   )
 
-const within = <A, E, R>(duration: "60 seconds" | "10 minutes", what: string, effect: Effect.Effect<A, E, R>) =>
+const within = <A, E, R>(duration: "3 minutes" | "10 minutes", what: string, effect: Effect.Effect<A, E, R>) =>
   Effect.timeoutFail(effect, { duration, onTimeout: () => new Unexpected({ message: `${what} within ${duration}` }) })
 
 /** Rank 0's and the others' Nodes, once all run. */
@@ -207,7 +207,7 @@ const story = (wish: Wish, folder: string) =>
           policy: wish.policy,
           backends: ["kubeflow", "local"]
         })
-        const nodes = yield* within("60 seconds", "two ranks did not run", nodesOf(api, wish.namespace, "train-1"))
+        const nodes = yield* within("3 minutes", "two ranks did not run", nodesOf(api, wish.namespace, "train-1"))
         yield* print(`\n2. The machine ${nodes[1]} is cut off, and the dispatcher dies`)
         yield* admin.patch(
           Core.nodes,
@@ -222,7 +222,7 @@ const story = (wish: Wish, folder: string) =>
     const waits = poll(dispatcher.status("train"), (status) =>
       Option.exists(status, ({ waiting }) => waiting?.for === "cessation")
     )
-    yield* within("60 seconds", "it did not wait for cessation", waits)
+    yield* within("3 minutes", "it did not wait for cessation", waits)
     yield* print(`\n4. An operator vouches that ${first[1]} is off`)
     yield* admin.patch(
       Core.nodes,

@@ -445,11 +445,9 @@ describe("what is remembered between observations", () => {
             isQuiet(next, metadata.uid)
             evidence = next
             // Somebody's annotation, and a readiness that came and went
-            const conditions = [
-              ...(status?.conditions ?? []).map((it) =>
-                it.type === "Ready" ? { ...it, lastTransitionTime: "2026-11-29T23:59:59Z" } : it
-              )
-            ]
+            const conditions = (status?.conditions ?? []).map((it) =>
+              it.type === "Ready" ? { ...it, lastTransitionTime: "2026-11-29T23:59:59Z" } : it
+            )
             const written: Evidence.Observation = {
               ...seen,
               object: {

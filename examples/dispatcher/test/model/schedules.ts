@@ -23,5 +23,5 @@ export const part = (number: number): void => {
         ...(seed === undefined ? {} : { seed: seed + number - 1 })
       }
     )
-  }, 900_000)
+  }, 3_600_000)
 }

@@ -96,12 +96,28 @@ export const checks = (all: ReadonlyArray<ProbeReport.Check>, look: Look): strin
     look.width
   )
 
+const accessPrefix = "access: "
+
+/** The checks with the permissions that are there in one row: what is there needs no line of its own to be read. */
+const inOneScreen = (all: ReadonlyArray<ProbeReport.Check>): ReadonlyArray<ProbeReport.Check> => {
+  const there = (check: ProbeReport.Check): boolean =>
+    check.outcome === "passed" && check.id.startsWith(accessPrefix) && check.remedy === undefined
+  const ids = all.filter(there).map(({ id }) => id.slice(accessPrefix.length))
+  const at = all.findIndex(there)
+  return all.flatMap((check, index): ReadonlyArray<ProbeReport.Check> => {
+    if (!there(check)) return [check]
+    return index === at
+      ? [{ id: "access", outcome: "passed", asked: `${ids.length} permissions are allowed`, found: ids.join(", ") }]
+      : []
+  })
+}
+
 /** The checks, and the mode that follows last. */
 export const preflight = (report: ProbeReport.Report, look: Look): string => {
   const counts = ProbeReport.counts(report)
   const [tone, mode] = modeText(report)
   return [
-    checks(report.checks, look),
+    checks(inOneScreen(report.checks), look),
     `${counts.passed} passed, ${counts.failed} failed, ${counts.unknown} unknown, ${counts.skipped} skipped`,
     ...wrap(mode, look.width).map((line) => look.paint(tone, line))
   ].join("\n")

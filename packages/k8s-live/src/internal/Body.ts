@@ -7,7 +7,7 @@
 import { Effect, Option } from "effect"
 import type { Dispatcher } from "undici"
 
-/** The parser stops while so much waits to be read. */
+/** The parser stops while so much waits to be read. What is read at once costs the layers above it once. */
 const limit = 262_144
 
 /** Collects the pieces of a body. */
