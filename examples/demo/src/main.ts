@@ -204,38 +204,18 @@ const trainJob = Fixtures.trainJob(ref.name, {
   numNodes: 2,
   spec: {
     runtimePatches: [
-      {
-        manager: AdapterConfig.patchManager,
-        trainingRuntimeSpec: {
-          template: {
-            spec: {
-              replicatedJobs: [
-                {
-                  name: "node",
-                  template: {
-                    spec: {
-                      template: {
-                        metadata: {
-                          annotations: {
-                            [AdapterConfig.admissionAnnotation]: "1",
-                            [programAnnotation]: JSON.stringify({
-                              output: Array.from({ length: lines }, (_, index) => ({
-                                after: (index + 1) * 100,
-                                text: `step ${index + 1} of ${lines}\n`
-                              }))
-                            })
-                          }
-                        },
-                        spec: { tolerations }
-                      }
-                    }
-                  }
-                }
-              ]
-            }
-          }
-        }
-      }
+      AdapterConfig.runtimePatch({
+        admission: 1,
+        annotations: {
+          [programAnnotation]: JSON.stringify({
+            output: Array.from({ length: lines }, (_, index) => ({
+              after: (index + 1) * 100,
+              text: `step ${index + 1} of ${lines}\n`
+            }))
+          })
+        },
+        podSpec: { tolerations }
+      })
     ]
   }
 })

@@ -165,30 +165,10 @@ export const submit = Effect.fn("e2e.submit")(function* (
       ...(labels === undefined ? {} : { labels }),
       spec: {
         runtimePatches: [
-          {
-            manager: AdapterConfig.patchManager,
-            trainingRuntimeSpec: {
-              template: {
-                spec: {
-                  replicatedJobs: [
-                    {
-                      name: "node",
-                      template: {
-                        spec: {
-                          template: {
-                            ...(count === undefined
-                              ? {}
-                              : { metadata: { annotations: { [AdapterConfig.admissionAnnotation]: String(count) } } }),
-                            spec: { tolerations: [...placement.tolerations, ...impatient] }
-                          }
-                        }
-                      }
-                    }
-                  ]
-                }
-              }
-            }
-          }
+          AdapterConfig.runtimePatch({
+            admission: count,
+            podSpec: { tolerations: [...placement.tolerations, ...impatient] }
+          })
         ]
       }
     })

@@ -54,5 +54,34 @@ export const admissionAnnotation = "dispatch-kubeflow.dev/admission"
 /** The manager of the adapter's own `runtimePatches` entry, and its server-side apply field manager. */
 export const patchManager = "dispatch-kubeflow.dev/adapter"
 
+/** What the pods of a TrainJob get from the adapter's own `runtimePatches` entry. */
+export interface PodPatch {
+  /** The admission count: the number of the execution that these pods are. */
+  readonly admission?: number | undefined
+  readonly annotations?: Readonly<Record<string, string>> | undefined
+  /** Fields of the pod's spec that a runtimePatches entry may set, e.g. `tolerations`. */
+  readonly podSpec?: object | undefined
+  /** Default `node`: the trainer's replicatedJob of the runtimes that Trainer ships. */
+  readonly replicatedJob?: string | undefined
+}
+
+/**
+ * The adapter's own entry of a TrainJob's `spec.runtimePatches`
+ * (https://www.kubeflow.org/docs/components/trainer/, `RuntimePatch`; Trainer 2.2 and later).
+ */
+export const runtimePatch = ({ admission, annotations, podSpec, replicatedJob = "node" }: PodPatch): object => {
+  const all = { ...annotations, ...(admission === undefined ? {} : { [admissionAnnotation]: String(admission) }) }
+  const template = {
+    ...(Object.keys(all).length === 0 ? {} : { metadata: { annotations: all } }),
+    ...(podSpec === undefined ? {} : { spec: podSpec })
+  }
+  return {
+    manager: patchManager,
+    trainingRuntimeSpec: {
+      template: { spec: { replicatedJobs: [{ name: replicatedJob, template: { spec: { template } } }] } }
+    }
+  }
+}
+
 /** Label that marks a preflight's probe TrainJob. */
 export const probeLabel = "dispatch-kubeflow.dev/probe"

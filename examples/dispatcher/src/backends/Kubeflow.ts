@@ -96,33 +96,12 @@ export const make = (options: Options): Backend.Backend => {
       () => Effect.succeed(undefined)
     )
 
-  const entry = {
-    manager: AdapterConfig.patchManager,
-    trainingRuntimeSpec: {
-      template: {
-        spec: {
-          replicatedJobs: [
-            {
-              name: "node",
-              template: {
-                spec: {
-                  template: {
-                    // Each submission is started once: a run's next try is a TrainJob of its own
-                    metadata: {
-                      annotations: { ...options.pod?.annotations, [AdapterConfig.admissionAnnotation]: "1" }
-                    },
-                    ...(options.pod?.tolerations === undefined
-                      ? {}
-                      : { spec: { tolerations: options.pod.tolerations } })
-                  }
-                }
-              }
-            }
-          ]
-        }
-      }
-    }
-  }
+  const entry = AdapterConfig.runtimePatch({
+    // Each submission is started once: a run's next try is a TrainJob of its own
+    admission: 1,
+    annotations: options.pod?.annotations,
+    podSpec: options.pod?.tolerations === undefined ? undefined : { tolerations: options.pod.tolerations }
+  })
 
   const hasEntry = (trainJob: Trainer.TrainJob): boolean =>
     trainJob.spec?.runtimePatches?.some(({ manager }) => manager === AdapterConfig.patchManager) ?? false
