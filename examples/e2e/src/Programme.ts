@@ -50,7 +50,8 @@ export const eventually = <A, E, R>(
       Effect.tap(ask, (answer) => Ref.set(last, Option.some(answer))),
       (answer) => (holds(answer) ? Effect.succeed(answer) : Effect.delay(again, "200 millis"))
     )
-    const inTime = yield* Effect.timeoutOption(again, limit)
+    // Finalizers wait, too, and in them nothing is interruptible by itself
+    const inTime = yield* Effect.timeoutOption(Effect.interruptible(again), limit)
     if (Option.isSome(inTime)) return inTime.value
     const known = yield* Ref.get(last)
     return Option.isSome(known) ? known.value : yield* ask

@@ -281,6 +281,12 @@ const restore = (
       if (found === undefined && !silent.has(node)) yield* control.kubeletStop(node)
       if (found === undefined || silent.has(node)) yield* control.kubeletStart(node)
     }
+    // Nothing is to be placed on a machine without power before its Node is found lost
+    yield* Effect.forEach(
+      off,
+      (name) => Effect.ignore(api.remove(Core.nodes, { name }, { propagation: "Background" })),
+      { discard: true }
+    )
     yield* Ref.set(machines, { off, silent: off })
     yield* Programme.eventually(
       Effect.map(api.list(Core.nodes, {}), (all) =>

@@ -207,6 +207,22 @@ describe("the gate proof, all of", () => {
     expect(at(end + 5_001)).toBe("Refuted")
   })
 
+  it("by our own clock a Lease that was renewed in the future proves that the clocks disagree, and nothing else", () => {
+    const now = { millis: Date.UTC(2026, 0, 1, 9), of: "client" } as const
+    const found = gate({ now })
+    expect(found._tag).toBe("Unknown")
+    expect("reason" in found ? found.reason : "").toContain("was renewed in the future by our clock")
+    expect(gate({ now: { ...now, of: "server" } })._tag).toBe("Proven")
+  })
+
+  it("the Date header is cut to seconds: a Lease that ends within its second proves nothing", () => {
+    const end = Date.UTC(2026, 0, 1, 12, 0, 5, 123)
+    const at = (millis: number) => gate({ now: { millis, of: "server" } })._tag
+    expect(at(end - 1001)).toBe("Proven")
+    expect(at(end - 999)).toBe("Refuted")
+    expect(at(end + 1)).toBe("Refuted")
+  })
+
   it("v1beta1's plain list of checks applies to all flavors", () => {
     expect(GateProof.listedChecks(clusterQueue({ admissionChecksStrategy: null, admissionChecks: ["gate"] }))).toEqual([
       { name: "gate", onFlavors: [] }

@@ -714,7 +714,10 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
   unchanged("selector")
   let template = Json.object(spec["template"])
   const templateBefore = Json.object(before["template"])
-  const neverStarted = before["suspend"] === true && Json.at(old, "status", "startTime") === undefined
+  const neverStarted =
+    before["suspend"] === true &&
+    Json.at(old, "status", "startTime") === undefined &&
+    (Json.number(Json.at(old, "status", "active")) ?? 0) === 0
   if (neverStarted) {
     for (const path of schedulingPaths) template = Json.set(template, path, Json.at(templateBefore, ...path))
   }

@@ -472,6 +472,16 @@ describe("what the differential checker found", () => {
       expect(yield* last(job("j"), change)).toMatchObject({
         message: expect.stringContaining(" spec.template: Invalid value: ")
       })
+      const active = KubeRequest.make("patch", jobs, {
+        namespace,
+        name: "j",
+        subresource: "status",
+        patchType: "merge",
+        body: { status: { active: 1 } }
+      })
+      expect(yield* last(job("j", { suspend: true }), active, change)).toMatchObject({
+        message: expect.stringContaining(" spec.template: Invalid value: ")
+      })
     })
   )
 

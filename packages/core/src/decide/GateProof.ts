@@ -357,6 +357,14 @@ const leaseStep = ({ kueue, lease, now }: Findings): Step => {
     }
     const left = renewed + seconds * 1000 - now.millis
     const clock = now.of === "server" ? "the server's clock" : "our clock"
+    if (now.of === "client" && renewed > now.millis + skewAllowance) {
+      return unknown(
+        id,
+        object,
+        `was renewed in the future by our clock (renewTime ${spec?.renewTime ?? ""}), and the server's is not known`,
+        "set the clocks"
+      )
+    }
     if (now.of === "client" && Math.abs(left) <= skewAllowance) {
       return unknown(
         id,

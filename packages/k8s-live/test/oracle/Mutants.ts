@@ -49,7 +49,7 @@ const notLeaving = (object: Json.JsonObject): object => ({
 })
 
 const isReview = (request: KubeRequest, resource: string, subresource?: string): boolean => {
-  const asked = Json.at(request.body as Json.Json, "spec", "resourceAttributes")
+  const asked = Json.at(request.body, "spec", "resourceAttributes")
   return (
     request.plural === "selfsubjectaccessreviews" &&
     Json.at(asked, "resource") === resource &&
@@ -105,7 +105,7 @@ export const mutants: ReadonlyArray<Mutant & { readonly within: number }> = [
         ? Effect.map(
             transport.call({ ...request, group: "trainer.kubeflow.org", version: "v1alpha1", plural: "trainjobs" }),
             (it) => {
-              const metadata = Json.object(Json.at(it.body as Json.Json, "metadata"))
+              const metadata = Json.object(Json.at(it.body, "metadata"))
               const { name, uid } = metadata
               return reply({
                 metadata: {
@@ -169,7 +169,7 @@ export const mutants: ReadonlyArray<Mutant & { readonly within: number }> = [
         ? transport.call({
             ...request,
             body: {
-              ...Json.object(request.body as Json.Json),
+              ...Json.object(request.body),
               spec: { resourceAttributes: { group: "", resource: "pods", verb: "get", namespace } }
             }
           })

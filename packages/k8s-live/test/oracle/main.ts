@@ -107,7 +107,9 @@ if (options.worker !== undefined) {
     )
   )
   progress()
-  const counted = [...yes.entries()].toSorted().map(([capability, times]) => `${capability} ${times}`)
+  const counted = [...yes.entries()]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([capability, times]) => `${capability} ${times}`)
   say(`seed ${seed}; yes was said to: ${counted.join(", ")}`)
   process.exitCode = bad > 0 || done < numbers.length || ended.some((code) => code !== 0) ? 1 : 0
 }
