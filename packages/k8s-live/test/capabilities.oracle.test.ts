@@ -14,7 +14,10 @@ it.effect(
   () =>
     Properties.assert(
       RandomCluster.anyCluster,
-      (random) => Effect.map(Survey.survey(random), ({ contradictions }) => expect(contradictions).toEqual([])),
+      (random) =>
+        Effect.map(Survey.survey(random), ({ contradictions }) => {
+          expect(contradictions).toEqual([])
+        }),
       25
     ),
   3_600_000

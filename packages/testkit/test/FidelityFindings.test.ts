@@ -461,6 +461,23 @@ describe("what the differential checker found", () => {
     })
   )
 
+  it.effect("a version on a new object is the storage's objection, after what is wrong with the object", () =>
+    Effect.gen(function* () {
+      const pod = (name: string) =>
+        KubeRequest.make("create", pods, {
+          namespace,
+          body: {
+            apiVersion: "v1",
+            kind: "Pod",
+            metadata: { name, resourceVersion: "1" },
+            spec: { containers: [{ name: "node", image: "busybox:1" }] }
+          }
+        })
+      expect(yield* last(pod("Bad_Name"))).toMatchObject({ code: 422 })
+      expect(yield* last(pod("p"))).toMatchObject({ code: 500 })
+    })
+  )
+
   it.effect("of a Job that was created suspended the pod's spec is immutable, of another one the whole template", () =>
     Effect.gen(function* () {
       const change = patch(jobs, "j", "merge", {

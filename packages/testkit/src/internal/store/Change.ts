@@ -84,9 +84,6 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
       )
     }
     const sentVersion = Json.string(metadata["resourceVersion"]) ?? ""
-    if (!applied && sentVersion !== "" && sentVersion !== "0") {
-      return yield* Either.left(Failure.plain("resourceVersion should not be set on objects to be created"))
-    }
     const name = nameFor(call, metadata)
     yield* checkNamespace(call, name)
     const stamped: Json.JsonObject = {
@@ -109,6 +106,10 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
     const own = type.defaults(fresh)
     const admitted = yield* admit(call, "CREATE", type.prepare(own), undefined)
     yield* validated(type, admitted, undefined)
+    // The storage's own check: what is wrong with the object is told before
+    if (!applied && sentVersion !== "" && sentVersion !== "0") {
+      return yield* Either.left(Failure.plain("resourceVersion should not be set on objects to be created"))
+    }
     const where: Located = { resource: Registry.typeKey(type), key: objectKey(request.namespace, name) }
     const existing = at(state, where)
     if (existing !== undefined) {
