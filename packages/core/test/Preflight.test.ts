@@ -466,26 +466,25 @@ it.effect("every check is told as it ends, in the order of the report", () =>
 
 describe("cost", () => {
   /** Every request takes 100 ms: the time that passes is how many round trips wait for each other. */
-  const slow = (world: ProbeWorld.World) =>
-    Effect.gen(function* () {
-      const now = { flying: 0, most: 0 }
-      const api = KubeApi.transform((transport) => ({
-        ...transport,
-        call: (request) =>
-          Effect.acquireUseRelease(
+  const slow = (world: ProbeWorld.World) => {
+    const now = { flying: 0, most: 0 }
+    const api = KubeApi.transform((transport) => ({
+      ...transport,
+      call: (request) =>
+        Effect.acquireUseRelease(
+          Effect.sync(() => {
+            now.flying += 1
+            now.most = Math.max(now.most, now.flying)
+          }),
+          () => Effect.delay(transport.call(request), "100 millis"),
+          () =>
             Effect.sync(() => {
-              now.flying += 1
-              now.most = Math.max(now.most, now.flying)
-            }),
-            () => Effect.delay(transport.call(request), "100 millis"),
-            () =>
-              Effect.sync(() => {
-                now.flying -= 1
-              })
-          )
-      }))(world.api)
-      return { ...world, api, now }
-    })
+              now.flying -= 1
+            })
+        )
+    }))(world.api)
+    return { ...world, api, now }
+  }
 
   const kueueWorld = { suspendedAfter: 0, groups: ProbeWorld.servedWithKueue, objects: ProbeWorld.gateObjects }
 
@@ -500,7 +499,7 @@ describe("cost", () => {
       `${mode}: ${requests} requests, at most 16 in flight, and no deeper than what depends on another (${deep} round trips)`,
       () =>
         Effect.gen(function* () {
-          const world = yield* slow(yield* ProbeWorld.make(behaviour))
+          const world = slow(yield* ProbeWorld.make(behaviour))
           const begun = yield* Clock.currentTimeMillis
           const fiber = yield* Effect.fork(run(world, used))
           const report = yield* ProbeWorld.drive(Fiber.join(fiber), 50)
