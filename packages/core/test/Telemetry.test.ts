@@ -13,11 +13,12 @@ const ref = { namespace: "default", name: "nobody-1" }
 /** The state of a metric under exactly these tags, whatever their order. */
 const stateOf = (name: string, tags: Readonly<Record<string, string>>) =>
   Effect.map(Metric.snapshot, (pairs) => {
-    const wanted = JSON.stringify(Object.entries(tags).toSorted())
+    const wanted = Object.entries(tags)
     return pairs.find(
       ({ metricKey }) =>
         metricKey.name === name &&
-        JSON.stringify(metricKey.tags.map(({ key, value }) => [key, value]).toSorted()) === wanted
+        metricKey.tags.length === wanted.length &&
+        metricKey.tags.every(({ key, value }) => tags[key] === value)
     )?.metricState as { readonly count: number } | undefined
   })
 
