@@ -656,9 +656,10 @@ const build = (options: Options, startedAt: number): Service => {
           record(now, subject, request, opened._tag === "NoContent" ? 204 : 200)
           switch (opened._tag) {
             case "NoContent":
-              return yield* Effect.fail(
-                new KubeError.KubeNotFound({ request: KubeRequest.withoutBody(request), subject: "log" })
-              )
+              return yield* new KubeError.KubeNotFound({
+                request: KubeRequest.withoutBody(request),
+                subject: "log"
+              })
             case "Sentence":
               return sentence(opened.text)
             case "Log": {

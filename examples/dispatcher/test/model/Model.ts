@@ -42,7 +42,7 @@ export const play = (script: Script, pieces: World.Pieces = {}) =>
       yield* world.settle
     }
     const lies = yield* Invariants.settled(world)
-    if (lies.length > 0) yield* new Lie({ step: "all", lies })
+    if (lies.length > 0) return yield* new Lie({ step: "all", lies })
   }).pipe(Effect.provide(TestCluster.layer(World.clusterOptions(script))))
 
 /** Plays a script from start to end; throws the `Lie`. */
