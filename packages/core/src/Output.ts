@@ -18,6 +18,7 @@ import {
   Effect,
   Either,
   Exit,
+  Metric,
   Option,
   Queue,
   Random,
@@ -46,6 +47,7 @@ import * as Batch from "./model/Batch.js"
 import * as Core from "./model/Core.js"
 import * as JobSet from "./model/JobSet.js"
 import * as Trainer from "./model/Trainer.js"
+import * as Telemetry from "./Telemetry.js"
 import type { TrainJobRef } from "./TrainJobRef.js"
 
 /** What to read. */
@@ -567,7 +569,10 @@ export const make = (
       emitAll: (events: ReadonlyArray<OutputEvent>) => Effect.Effect<void>,
       track: Track
     ) {
-      const emit = (event: OutputEvent): Effect.Effect<void> => emitAll([event])
+      const emit = (event: OutputEvent): Effect.Effect<void> =>
+        event._tag === "Gap"
+          ? Effect.zipRight(Metric.increment(Telemetry.outputGaps), emitAll([event]))
+          : emitAll([event])
       const follow = options.follow === true
       const newReader = (): LogResume.Reader => LogResume.make({ timestamps: options.timestamps, from })
       let reader = newReader()

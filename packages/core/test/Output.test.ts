@@ -1,8 +1,9 @@
 import { KubeApi } from "@dispatch-kubeflow/core/kube/KubeApi"
 import { KubeUnavailable } from "@dispatch-kubeflow/core/kube/KubeError"
 import * as Output from "@dispatch-kubeflow/core/Output"
+import * as Telemetry from "@dispatch-kubeflow/core/Telemetry"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Either, Fiber, Option, Stream, TestClock } from "effect"
+import { Effect, Either, Fiber, Metric, Option, Stream, TestClock } from "effect"
 import { jobSet, pod, trainJob } from "./ExecutionFixtures.js"
 import * as World from "./OutputWorld.js"
 
@@ -505,6 +506,8 @@ describe("Output, follow", () => {
 
   it.effect("a reader that lost the end behind a regular end gets it from the last read, or is told", () =>
     Effect.gen(function* () {
+      const gaps = Metric.value(Telemetry.outputGaps)
+      const before = yield* gaps
       const world = yield* running()
       yield* world.append("containerd://1", "one")
       const reading = yield* start(world, { follow: true })
@@ -517,6 +520,7 @@ describe("Output, follow", () => {
       yield* TestClock.adjust("10 seconds")
       expect(reading.text()).toBe("one\nlast\n")
       expect(reading.others().map(({ _tag }) => _tag)).toEqual(["Gap", "End"])
+      expect((yield* gaps).count - before.count).toBe(1)
     })
   )
 
