@@ -160,6 +160,19 @@ describe("shipped runtimes", () => {
     expect(RuntimeRules.conform(torchtune).remaining).toEqual([])
   })
 
+  it("fields that nobody knows are neither judged nor lost", () => {
+    const strange = runtime("strange", { numNodes: 1, torch: { sparkle: 3 } }, [
+      job("node", {
+        ancestor: "trainer",
+        job: { backoffLimit: 0, podReplacementPolicy: "Failed", glitter: { of: "gold" } },
+        pod: { restartPolicy: "Never", dust: ["a"] }
+      })
+    ])
+    expect(RuntimeRules.check(strange, {}).broken).toEqual([])
+    const { runtime: copy } = RuntimeRules.conform(strange)
+    expect(JSON.stringify(copy)).toMatch(/"sparkle":3.*"of":"gold".*"dust":\["a"\]/)
+  })
+
   it("conform leaves the original as it was", () => {
     const before = JSON.stringify(torchtune)
     RuntimeRules.conform(torchtune)
