@@ -26,15 +26,15 @@ import { paintFor } from "@dispatch-kubeflow/k8s-live/cli/Terminal"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
+import * as Process from "@dispatch-kubeflow/testkit/serve/Process"
 import { machineAnnotation, programAnnotation } from "@dispatch-kubeflow/testkit/serve/Signals"
-import { Command, FileSystem } from "@effect/platform"
+import { FileSystem } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import {
   Chunk,
   Clock,
   Context,
   Data,
-  Deferred,
   Effect,
   Exit,
   Layer,
@@ -46,7 +46,6 @@ import {
   Schema,
   Stream
 } from "effect"
-import { fileURLToPath } from "node:url"
 
 const machineReadable = process.argv.includes("--json")
 const isTerminal = process.stdout.isTTY
@@ -93,47 +92,13 @@ const lines = 40
 const connectionAge = "2s"
 const ref = TrainJobRef.submission(namespace, "demo", 1)
 
-const serverProgram = fileURLToPath(import.meta.resolve("@dispatch-kubeflow/testkit/serve/main"))
-
 /** Starts the served cluster as its own process; it ends with the scope. Answers the kubeconfig's path. */
 const startServer = Effect.gen(function* () {
   const files = yield* FileSystem.FileSystem
   const folder = yield* files.makeTempDirectoryScoped({ prefix: "dispatch-kubeflow-demo-" })
   const kubeconfig = `${folder}/kubeconfig`
-  const options = [
-    "--nodes",
-    "3",
-    "--monitor-grace",
-    "2s",
-    "--connection-age",
-    connectionAge,
-    "--kubeconfig",
-    kubeconfig
-  ]
-  const server = yield* Command.start(
-    Command.make(process.execPath, ...process.execArgv, serverProgram, "serve", ...options).pipe(
-      Command.stderr("inherit")
-    )
-  )
-  // It says where its kubeconfig is once it can be used
-  const ready = yield* Deferred.make<void>()
-  yield* server.stdout.pipe(
-    Stream.decodeText(),
-    Stream.splitLines,
-    Stream.runForEach((line) => (line.includes("KUBECONFIG=") ? Deferred.succeed(ready, undefined) : Effect.void)),
-    Effect.forkScoped
-  )
-  yield* Deferred.await(ready).pipe(
-    Effect.raceFirst(
-      Effect.flatMap(server.exitCode, (code) =>
-        Effect.fail(new Unexpected({ message: `the served cluster ended at once, with code ${code}` }))
-      )
-    ),
-    Effect.timeoutFail({
-      duration: "60 seconds",
-      onTimeout: () => new Unexpected({ message: "the served cluster did not start within a minute" })
-    })
-  )
+  const options = ["--nodes", "3", "--monitor-grace", "2s", "--connection-age", connectionAge]
+  yield* Process.start(kubeconfig, options, "60 seconds")
   return kubeconfig
 })
 

@@ -22,11 +22,11 @@ import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
+import * as Process from "@dispatch-kubeflow/testkit/serve/Process"
 import { machineAnnotation, programAnnotation } from "@dispatch-kubeflow/testkit/serve/Signals"
-import { Command, FileSystem } from "@effect/platform"
+import { FileSystem } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
-import { Context, Data, Deferred, Effect, Exit, Layer, Logger, LogLevel, Option, Scope, Stream } from "effect"
-import { fileURLToPath } from "node:url"
+import { Context, Data, Effect, Exit, Layer, Logger, LogLevel, Option, Scope } from "effect"
 import { parseArgs } from "node:util"
 import * as Kubeflow from "./backends/Kubeflow.js"
 import * as Local from "./backends/Local.js"
@@ -77,38 +77,10 @@ const describe = (happening: Dispatcher.Happening): string | undefined => {
 }
 
 /** Starts the served cluster as its own process; it ends with the scope. Answers the kubeconfig's path. */
-const startServer = (folder: string) =>
-  Effect.gen(function* () {
-    const kubeconfig = `${folder}/kubeconfig`
-    const server = yield* Command.start(
-      Command.make(
-        process.execPath,
-        ...process.execArgv,
-        fileURLToPath(import.meta.resolve("@dispatch-kubeflow/testkit/serve/main")),
-        "serve",
-        "--nodes",
-        "4",
-        "--monitor-grace",
-        "2s",
-        "--kubeconfig",
-        kubeconfig
-      ).pipe(Command.stderr("inherit"))
-    )
-    const ready = yield* Deferred.make<void>()
-    yield* server.stdout.pipe(
-      Stream.decodeText(),
-      Stream.splitLines,
-      Stream.runForEach((line) => (line.includes("KUBECONFIG=") ? Deferred.succeed(ready, undefined) : Effect.void)),
-      Effect.forkScoped
-    )
-    yield* Deferred.await(ready).pipe(
-      Effect.timeoutFail({
-        duration: "30 seconds",
-        onTimeout: () => new Unexpected({ message: "the served cluster did not start within 30 s" })
-      })
-    )
-    return kubeconfig
-  })
+const startServer = (folder: string) => {
+  const kubeconfig = `${folder}/kubeconfig`
+  return Effect.as(Process.start(kubeconfig, ["--nodes", "4", "--monitor-grace", "2s"], "30 seconds"), kubeconfig)
+}
 
 const connect = (kubeconfig: string, context: string | undefined) =>
   Effect.map(

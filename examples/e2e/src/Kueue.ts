@@ -91,7 +91,8 @@ export const scene = Effect.fn("e2e.kueue")(function* (api: KubeApi.Service) {
   )
 
   const config = AdapterConfig.make({ namespace, kueue })
-  const { adapter, last, told } = yield* Programme.backend(api, config)
+  const watching = yield* Programme.backend(api, config)
+  const { adapter, told } = watching
   yield* Table.preflight("Kueue gate", adapter)
   yield* Table.claims("Kueue", adapter, Table.kueue)
 
@@ -146,10 +147,7 @@ export const scene = Effect.fn("e2e.kueue")(function* (api: KubeApi.Service) {
     "Kueue watch",
     "let in",
     "Running, execution 1",
-    Effect.map(
-      Programme.eventually(last(low.name), (it) => it?.state === "Running"),
-      Programme.words
-    )
+    Programme.becomes(watching, low.name, (it) => it.state === "Running")
   )
   const high = yield* Programme.submit(stage, "high", 1, { labels: queued("high") })
   yield* claim(
@@ -159,7 +157,7 @@ export const scene = Effect.fn("e2e.kueue")(function* (api: KubeApi.Service) {
     Effect.map(
       Programme.eventually(
         told(low.name, ({ cause }) => cause?._tag === "Preempted" && cause.by === "kueue"),
-        (it) => it
+        (seen) => seen
       ),
       (it) => (it ? "Preempted by kueue" : "no such update")
     )
@@ -174,20 +172,14 @@ export const scene = Effect.fn("e2e.kueue")(function* (api: KubeApi.Service) {
     "Kueue watch",
     "which succeeds",
     "Succeeded, execution 1",
-    Effect.map(
-      Programme.eventually(last(high.name), (it) => it?.outcome !== undefined),
-      Programme.words
-    )
+    Programme.becomes(watching, high.name, (it) => it.outcome !== undefined)
   )
   yield* admit(low.name, 2)
   yield* claim(
     "Kueue watch",
     "and the first is let in again, under the next count",
     "Running, execution 2",
-    Effect.map(
-      Programme.eventually(last(low.name), (it) => it?.state === "Running" && it.execution === 2),
-      Programme.words
-    )
+    Programme.becomes(watching, low.name, (it) => it.state === "Running" && it.execution === 2)
   )
 
   yield* api.patch(

@@ -58,13 +58,11 @@ export const make = Effect.fn("e2e.Logs.make")(function* (api: KubeApi.Service) 
         return {
           append: (text) =>
             Effect.flatMap(Clock.currentTimeMillis, (now) => {
-              const time = DateTime.formatIso(DateTime.unsafeMake(now)).replace("Z", "000000Z")
+              const time = DateTime.formatIso(DateTime.unsafeMake(now)).replace("Z", "")
               const records = text
                 .split("\n")
                 .slice(0, -1)
-                .map(
-                  (line, index) => `${time.replace("000000Z", `${String(index).padStart(6, "0")}Z`)} stdout F ${line}\n`
-                )
+                .map((line, index) => `${time}${String(index).padStart(6, "0")}Z stdout F ${line}\n`)
               return Effect.orDie(files.writeFileString(file, records.join(""), { flag: "a" }))
             })
         }

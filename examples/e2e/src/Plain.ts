@@ -33,7 +33,8 @@ export const scene = Effect.fn("e2e.plain")(function* (
   const stage = yield* Programme.stage(api, "plain", 3, logs?.endpoint)
   const { namespace } = stage
   const config = AdapterConfig.make({ namespace })
-  const { adapter, last } = yield* Programme.backend(api, config)
+  const watching = yield* Programme.backend(api, config)
+  const { adapter, last } = watching
 
   yield* Table.preflight("preflight", adapter)
   yield* Table.claims("capabilities", adapter, Table.plain)
@@ -70,10 +71,7 @@ export const scene = Effect.fn("e2e.plain")(function* (
     "watch",
     "a TrainJob whose two ranks run",
     "Running, execution 1",
-    Effect.map(
-      Programme.eventually(last(ref.name), (it) => it?.state === "Running"),
-      Programme.words
-    )
+    Programme.becomes(watching, ref.name, (it) => it.state === "Running")
   )
 
   const [first] = ranks
@@ -82,10 +80,7 @@ export const scene = Effect.fn("e2e.plain")(function* (
   } else {
     const log = yield* logs.of(namespace, first.metadata.name)
     yield* log.append("step 1\nstep 2 ä\n\n")
-    const read = Effect.map(
-      Stream.runFold(adapter.outputLines(ref), "", (text, line) => `${text}${line}|`),
-      (text) => text
-    )
+    const read = Stream.runFold(adapter.outputLines(ref), "", (text, line) => `${text}${line}|`)
     yield* claim(
       "output",
       "what rank 0 printed so far",
@@ -132,10 +127,7 @@ export const scene = Effect.fn("e2e.plain")(function* (
       "watch",
       `a container that ends with ${ending.exitCode} (${ending.reason})`,
       expected,
-      Effect.map(
-        Programme.eventually(last(job.name), (it) => it?.outcome !== undefined),
-        Programme.words
-      )
+      Programme.becomes(watching, job.name, (it) => it.outcome !== undefined)
     )
   }
   const deleted = yield* Programme.submit(stage, "deleted", 1, { count: 1 })
@@ -145,10 +137,7 @@ export const scene = Effect.fn("e2e.plain")(function* (
     "watch",
     "a TrainJob that somebody deletes while it runs",
     "Gone, Deleted, execution 1",
-    Effect.map(
-      Programme.eventually(last(deleted.name), (it) => it?.state === "Gone"),
-      Programme.words
-    )
+    Programme.becomes(watching, deleted.name, (it) => it.state === "Gone")
   )
 
   const verdict = Effect.map(
@@ -165,8 +154,8 @@ export const scene = Effect.fn("e2e.plain")(function* (
     "the Node of rank 1 is lost",
     "NodeLost, execution 1",
     Effect.map(
-      Programme.eventually(last(ref.name), (it) => it?.cause?._tag === "NodeLost", "120 seconds"),
-      (it) => Programme.words(it).replace(/^\w+, /, "")
+      Programme.becomes(watching, ref.name, (it) => it.cause?._tag === "NodeLost", "120 seconds"),
+      (text) => text.replace(/^\w+, /, "")
     )
   )
   yield* claim(

@@ -229,6 +229,18 @@ export const backend = Effect.fn("e2e.backend")(function* (
   return result
 })
 
+/** What the watch tells of a TrainJob once it is so, in a few words. */
+export const becomes = (
+  { last }: Pick<Backend, "last">,
+  name: string,
+  holds: (update: Update.Update) => boolean,
+  limit?: Duration.DurationInput
+): Effect.Effect<string> =>
+  Effect.map(
+    eventually(last(name), (update) => update !== undefined && holds(update), limit),
+    words
+  )
+
 /** An update in a few words: state, cause, execution. */
 export const words = (update: Update.Update | undefined): string => {
   if (update === undefined) return "nothing was told"

@@ -163,6 +163,20 @@ const forgotten = scripted(
   "Submit a; Advance 2; Lose 0; Lose 1; DeleteNode 0; DeleteNode 1; Advance 90; Return 0; Return 1"
 )
 
+type KeptPods = ReadonlyArray<readonly [string, Evidence.Evidence["pods"][string]]>
+
+/** A store that keeps other pods than those it is given. */
+const keeping = (change: (pods: KeptPods) => KeptPods): Pieces => ({
+  store: (store) => ({
+    ...store,
+    update: (key, step) =>
+      store.update(key, (before) => {
+        const after = step(before)
+        return { ...after, pods: Object.fromEntries(change(Object.entries(after.pods))) }
+      })
+  })
+})
+
 /** All of them. */
 export const mutants: ReadonlyArray<Mutant> = [
   {
@@ -320,36 +334,12 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "evidence is forgotten when a pod is deleted",
     script: scripted("Submit a; Advance 2; DeletePod 0; Advance 90"),
-    pieces: {
-      store: (store) => ({
-        ...store,
-        update: (key, change) =>
-          store.update(key, (before) => {
-            const after = change(before)
-            const pods = Object.fromEntries(
-              Object.entries(after.pods).filter(([, { presence }]) => presence === "present")
-            )
-            return { ...after, pods }
-          })
-      })
-    }
+    pieces: keeping((pods) => pods.filter(([, { presence }]) => presence === "present"))
   },
   {
     name: "a deletion is not noticed",
     script: scripted("Submit a; Advance 2; DeletePod 0; Advance 90; Advance 90"),
-    pieces: {
-      store: (store) => ({
-        ...store,
-        update: (key, change) =>
-          store.update(key, (before) => {
-            const after = change(before)
-            const pods = Object.fromEntries(
-              Object.entries(after.pods).map(([uid, pod]) => [uid, { ...pod, presence: "present" as const }])
-            )
-            return { ...after, pods }
-          })
-      })
-    }
+    pieces: keeping((pods) => pods.map(([uid, pod]) => [uid, { ...pod, presence: "present" as const }]))
   },
   {
     name: "OutputRead is yes whatever the permissions",

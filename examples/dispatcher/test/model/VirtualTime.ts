@@ -38,8 +38,8 @@ interface Turns extends Scheduler.Scheduler {
   readonly flush: () => void
 }
 
-/** Turns are taken in order of arrival; with `chance`, in an order of its own, as between the threads of many machines. */
-const makeTurns = (chance: (() => number) | undefined): Turns => {
+/** Turns are taken in order of arrival. */
+const makeTurns = (): Turns => {
   let queue: Array<() => void> = []
   let next = 0
   return {
@@ -48,14 +48,6 @@ const makeTurns = (chance: (() => number) | undefined): Turns => {
     flush: () => {
       for (let turns = 0; next < queue.length; turns += 1) {
         if (turns > turnsAtOneInstant) throw new Hang({ message: "it turns in a circle: time cannot go on" })
-        if (chance !== undefined) {
-          const other = next + Math.floor(chance() * (queue.length - next))
-          const [mine, theirs] = [queue[next], queue[other]]
-          if (mine !== undefined && theirs !== undefined) {
-            queue[next] = theirs
-            queue[other] = mine
-          }
-        }
         const task = queue[next]
         next += 1
         if (next > 1024 && next * 2 > queue.length) {
@@ -71,14 +63,9 @@ const makeTurns = (chance: (() => number) | undefined): Turns => {
 const bigintPerMilli = 1_000_000n
 
 /** Plays an effect from start to end, at once. Chance comes from `seed`. */
-export const play = <A, E>(
-  effect: Effect.Effect<A, E, VirtualTime>,
-  seed: number,
-  shuffle = false
-): Exit.Exit<A, E> => {
+export const play = <A, E>(effect: Effect.Effect<A, E, VirtualTime>, seed: number): Exit.Exit<A, E> => {
   let now = 0
-  const order = shuffle ? mulberry(seed) : undefined
-  const turns = makeTurns(order)
+  const turns = makeTurns()
   const sleepers: Array<Sleeper> = []
   const resting: Array<() => void> = []
   let goal: { readonly target: number; readonly reached: () => void } | undefined
@@ -143,16 +130,5 @@ export const play = <A, E>(
       const left = fiber.unsafePoll()
       return Exit.failCause(Cause.die(new Hang({ message: `it waits for what never comes (${String(left)})` })))
     }
-  }
-}
-
-/** Small, and good enough to choose who is next. */
-function mulberry(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296
   }
 }

@@ -115,7 +115,8 @@ export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Co
   const trouble = (error: KubeError, text: string): Effect.Effect<void> =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const what = error._tag === "KubeUnavailable" ? `${error.phase} ${error.detail ?? ""}` : text
-      if (now - (lately.get(what) ?? -Infinity) < troubleEvery) return Effect.void
+      for (const [told, at] of lately) if (now - at >= troubleEvery) lately.delete(told)
+      if (lately.has(what)) return Effect.void
       lately.set(what, now)
       return note(text)
     })
