@@ -73,7 +73,9 @@ export interface ResourceDefinition {
   readonly members: ReadonlyArray<string> | undefined
   /** What the server itself sets, on create (`old` absent) and on update; nobody owns these fields. Must be idempotent. */
   readonly prepare: (object: Json.JsonObject, old?: Json.JsonObject) => Json.JsonObject
-  /** Errors of an object, on create (`old` absent) and on update. */
+  /** What the schema of a custom resource says. Its rules are not run where something is missing or of a wrong type. */
+  readonly schema: (object: Json.JsonObject) => ReadonlyArray<FieldError>
+  /** Errors of an object, on create (`old` absent) and on update; of a custom resource those of its rules. */
   readonly validate: (object: Json.JsonObject, old: Json.JsonObject | undefined) => ReadonlyArray<FieldError>
   /** The 400 text of a body that the Go type cannot hold, e.g. a Lease with a time in milliseconds. Built-in types only. */
   readonly decodeError: (object: Json.JsonObject) => string | undefined
@@ -161,6 +163,7 @@ export const define = (options: Definable): ResourceDefinition => {
     keptMetadata: [],
     keptStatus: [],
     members: statusSubresource ? ["spec", "status"] : undefined,
+    schema: none,
     validate: none,
     decodeError: noError,
     virtual: false,
@@ -934,17 +937,6 @@ const typeErrors = (
 }
 
 /** Missing and mistyped fields keep the CEL rules from being checked, and the server says so. */
-const schemaErrors = (errors: ReadonlyArray<FieldError>): ReadonlyArray<FieldError> =>
-  errors.length === 0
-    ? errors
-    : [
-        ...errors,
-        invalid(
-          "<nil>",
-          "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
-        )
-      ]
-
 /** CEL transition rules `self == oldSelf`: they run only where the field is set before and after. */
 const immutable = (
   object: Json.JsonObject,
@@ -980,53 +972,53 @@ const trainJobDefaults = (job: Json.JsonObject): Json.JsonObject =>
     )
   )
 
-const trainJobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
-  const wrong = typeErrors(job, {
-    "spec.suspend": "boolean",
-    "spec.activeDeadlineSeconds": "integer",
-    "spec.managedBy": "string",
-    "spec.runtimeRef": "object",
-    "spec.runtimeRef.name": "string",
-    "spec.trainer": "object",
-    "spec.trainer.numNodes": "integer",
-    "spec.trainer.numProcPerNode": "integer",
-    "spec.trainer.image": "string",
-    "spec.trainer.command": "array",
-    "spec.trainer.args": "array",
-    "spec.trainer.env": "array",
-    "spec.runtimePatches": "array"
-  })
-  const blocking = schemaErrors([
-    ...wrong,
+const trainJobSchema = (job: Json.JsonObject): ReadonlyArray<FieldError> => {
+  const errors: Array<FieldError> = [
+    ...typeErrors(job, {
+      "spec.suspend": "boolean",
+      "spec.activeDeadlineSeconds": "integer",
+      "spec.managedBy": "string",
+      "spec.runtimeRef": "object",
+      "spec.runtimeRef.name": "string",
+      "spec.trainer": "object",
+      "spec.trainer.numNodes": "integer",
+      "spec.trainer.numProcPerNode": "integer",
+      "spec.trainer.image": "string",
+      "spec.trainer.command": "array",
+      "spec.trainer.args": "array",
+      "spec.trainer.env": "array",
+      "spec.runtimePatches": "array"
+    }),
     ...required(job, "spec", "runtimeRef"),
     ...required(job, "spec.runtimeRef", "name")
-  ])
-  if (blocking.length > 0) return blocking
-  const schema: Array<FieldError> = []
-  const deadline = Json.number(Json.at(job, "spec", "activeDeadlineSeconds"))
-  if (deadline !== undefined && deadline < 1) {
-    schema.push(
-      invalid(
-        "spec.activeDeadlineSeconds",
-        `Invalid value: ${deadline}: spec.activeDeadlineSeconds in body should be greater than or equal to 1`
-      )
-    )
-  }
+  ]
   const seen = new Set<string>()
   Json.array(Json.at(job, "spec", "runtimePatches")).forEach((patch, index) => {
     const manager = Json.string(Json.at(patch, "manager"))
     const field = `spec.runtimePatches[${index}]`
     if (manager === undefined) {
-      schema.push({ field: `${field}.manager`, reason: "FieldValueRequired", message: "Required value" })
+      errors.push({ field: `${field}.manager`, reason: "FieldValueRequired", message: "Required value" })
     } else if (seen.has(manager)) {
-      schema.push({
+      errors.push({
         field,
         reason: "FieldValueDuplicate",
         message: `Duplicate value: {"manager":${JSON.stringify(manager)}}`
       })
     } else seen.add(manager)
   })
-  if (schema.length > 0) return schema
+  const deadline = Json.number(Json.at(job, "spec", "activeDeadlineSeconds"))
+  if (deadline !== undefined && deadline < 1) {
+    errors.push(
+      invalid(
+        "spec.activeDeadlineSeconds",
+        `Invalid value: ${deadline}: spec.activeDeadlineSeconds in body should be greater than or equal to 1`
+      )
+    )
+  }
+  return errors
+}
+
+const trainJobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
   const errors: Array<FieldError> = []
   const name = Json.string(Json.at(job, "metadata", "name")) ?? ""
   if (old === undefined) {
@@ -1098,9 +1090,11 @@ const workloadDefaults = (workload: Json.JsonObject): Json.JsonObject =>
         })
   }))
 
+const workloadSchema = (workload: Json.JsonObject): ReadonlyArray<FieldError> =>
+  typeErrors(workload, { "spec.active": "boolean", "spec.queueName": "string" })
+
 const workloadValidate = (workload: Json.JsonObject, old: Json.JsonObject | undefined): ReadonlyArray<FieldError> => {
-  const wrong = typeErrors(workload, { "spec.active": "boolean", "spec.queueName": "string" })
-  if (wrong.length > 0 || old === undefined || !holdsQuota(old) || !holdsQuota(workload)) return schemaErrors(wrong)
+  if (old === undefined || !holdsQuota(old) || !holdsQuota(workload)) return []
   return ["queueName", "priorityClassRef"].flatMap((key) =>
     Json.equal(Json.at(workload, "spec", key), Json.at(old, "spec", key))
       ? []
@@ -1165,6 +1159,7 @@ const kueueTypes: ReadonlyArray<Omit<Definable, "group" | "version">> = [
     scope: "Namespaced",
     shortNames: ["kwl", "kueueworkload", "kueueworkloads"],
     defaults: workloadDefaults,
+    schema: workloadSchema,
     validate: workloadValidate
   },
   {
@@ -1186,6 +1181,7 @@ const kueueTypes: ReadonlyArray<Omit<Definable, "group" | "version">> = [
     plural: "admissionchecks",
     kind: "AdmissionCheck",
     scope: "Cluster",
+    schema: (object) => required(object, "spec", "controllerName"),
     validate: (object, old) => immutable(object, old, ["spec.controllerName"])
   },
   {
@@ -1440,6 +1436,7 @@ export const kubeflowTrainer: ReadonlyArray<Definable> = [
     kind: "TrainJob",
     scope: "Namespaced",
     defaults: trainJobDefaults,
+    schema: trainJobSchema,
     validate: trainJobValidate
   },
   { ...trainer, plural: "trainingruntimes", kind: "TrainingRuntime", scope: "Namespaced", statusSubresource: false },

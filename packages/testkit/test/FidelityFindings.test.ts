@@ -5,6 +5,7 @@ import * as Cluster from "../src/Cluster.js"
 import * as Json from "../src/Json.js"
 import * as Rbac from "../src/Rbac.js"
 import * as Registry from "../src/Registry.js"
+import type * as Store from "../src/Store.js"
 
 // What the differential checker found: each answer is that of kube-apiserver 1.37.2
 
@@ -51,10 +52,9 @@ const patch = (
   query: Readonly<Record<string, string>> = {}
 ) => KubeRequest.make("patch", type, { namespace, name, patchType, body, query })
 
-/** Performs the requests; the answer to the last. */
-const last = (...requests: ReadonlyArray<KubeRequest.KubeRequest>) =>
+const perform = (options: Cluster.Options, requests: ReadonlyArray<KubeRequest.KubeRequest>) =>
   Effect.gen(function* () {
-    const cluster = yield* Cluster.make()
+    const cluster = yield* Cluster.make(options)
     let answer: unknown
     for (const request of requests) {
       const result = yield* Effect.either(cluster.transport(Rbac.admin).call(request))
@@ -64,6 +64,9 @@ const last = (...requests: ReadonlyArray<KubeRequest.KubeRequest>) =>
     }
     return answer
   })
+
+/** Performs the requests; the answer to the last. */
+const last = (...requests: ReadonlyArray<KubeRequest.KubeRequest>) => perform({}, requests)
 
 const refused = (code: number, message: string) => ({ code, message })
 
@@ -169,17 +172,114 @@ describe("what the differential checker found", () => {
     })
   )
 
-  it.effect("a name that is taken or a version that is stale is told before the wrong kind of a custom resource", () =>
+  it.effect(
+    "the wrong kind of a custom resource: told before a name that is taken, after a version that is stale",
+    () =>
+      Effect.gen(function* () {
+        const { body } = trainJob("t")
+        const foo = { ...(body as object), kind: "Foo" }
+        const isNot = 'kind: Invalid value: "Foo": must be TrainJob'
+        expect(yield* last(trainJob("t"), KubeRequest.make("create", trainJobs, { namespace, body: foo }))).toEqual(
+          refused(422, `Foo.trainer.kubeflow.org "t" is invalid: ${isNot}`)
+        )
+        const put = (body: unknown) => KubeRequest.make("update", trainJobs, { namespace, name: "t", body })
+        expect(
+          yield* last(trainJob("t"), put({ ...foo, metadata: { name: "t", resourceVersion: "1" } }))
+        ).toMatchObject({ code: 409 })
+        // There are no defaults for another kind, so that the reference is another one
+        const created = yield* last(trainJob("t"))
+        const resourceVersion = Json.at(Json.at(created, "body"), "metadata", "resourceVersion")
+        expect(yield* last(trainJob("t"), put({ ...foo, metadata: { name: "t", resourceVersion } }))).toEqual(
+          refused(
+            422,
+            `Foo.trainer.kubeflow.org "t" is invalid: [${isNot}, spec.runtimeRef: Invalid value: field is immutable]`
+          )
+        )
+      })
+  )
+
+  it.effect("a mutating webhook is asked before versions are compared, a validating one after names are", () =>
     Effect.gen(function* () {
-      const { body } = trainJob("t")
-      const foo = { ...(body as object), kind: "Foo" }
-      expect(yield* last(trainJob("t"), KubeRequest.make("create", trainJobs, { namespace, body: foo }))).toEqual(
-        refused(409, 'trainjobs.trainer.kubeflow.org "t" already exists')
+      const admission = [
+        {
+          name: "m.example.com",
+          admit: ({ object }: Store.Review) =>
+            Json.at(object, "data", "k") === "m" ? Either.left({ message: "mutating" }) : undefined
+        },
+        {
+          name: "v.example.com",
+          phase: "validating" as const,
+          admit: ({ object }: Store.Review) =>
+            Json.at(object, "data", "k") === "v" ? Either.left({ message: "validating" }) : undefined
+        }
+      ]
+      const put = (k: string, resourceVersion: string) =>
+        KubeRequest.make("update", configMaps, {
+          namespace,
+          name: "c",
+          body: { metadata: { name: "c", resourceVersion }, data: { k } }
+        })
+      const answers = (request: KubeRequest.KubeRequest) => perform({ admission }, [configMap("c"), request])
+      expect(yield* answers(put("m", "1"))).toMatchObject({ code: 403 })
+      expect(yield* answers(put("v", "1"))).toMatchObject({ code: 409 })
+      expect(yield* answers(put("v", ""))).toMatchObject({ code: 403 })
+      expect(yield* answers(configMap("c", { data: { k: "v" } }))).toMatchObject({ code: 403 })
+      expect(yield* answers(configMap("BAD", { data: { k: "v" } }))).toMatchObject({ code: 422 })
+      expect(yield* answers(configMap("BAD", { data: { k: "m" } }))).toMatchObject({ code: 403 })
+    })
+  )
+
+  it.effect("a version in a new object: refused by the storage, echoed by a dry run", () =>
+    Effect.gen(function* () {
+      const versioned = (name: string, resourceVersion: string, query: Readonly<Record<string, string>> = {}) =>
+        KubeRequest.make("create", configMaps, { namespace, body: { metadata: { name, resourceVersion } }, query })
+      const dry = { dryRun: "All" }
+      const isSet = refused(500, "resourceVersion should not be set on objects to be created")
+      const taken = refused(409, 'configmaps "c" already exists')
+      expect(yield* last(configMap("c"), versioned("c", "5"))).toEqual(isSet)
+      expect(yield* last(configMap("c"), versioned("c", "5", dry))).toEqual(taken)
+      expect(yield* last(configMap("c"), versioned("d", "5"))).toEqual(isSet)
+      expect(yield* last(configMap("c"), versioned("d", "x"))).toMatchObject({ body: { metadata: { name: "d" } } })
+      expect(yield* last(configMap("c"), versioned("d", "5", dry))).toMatchObject({
+        body: { metadata: { resourceVersion: "5" } }
+      })
+    })
+  )
+
+  it.effect("an object where a custom resource has a scalar: its members are unknown fields", () =>
+    Effect.gen(function* () {
+      const suspend = patch(trainJobs, "t", "json", [{ op: "add", path: "/spec/suspend", value: { a: "q" } }], {
+        fieldValidation: "Strict"
+      })
+      const answer = yield* last(trainJob("t"), suspend)
+      expect(answer).toMatchObject({ code: 422 })
+      expect(String(Json.at(answer, "message"))).toMatch(/: strict decoding error: unknown field "spec.suspend.a"$/)
+    })
+  )
+
+  it.effect("schema and rules of a custom resource are told together, unless the schema finds a hole", () =>
+    Effect.gen(function* () {
+      const post = (spec: object) =>
+        KubeRequest.make("create", trainJobs, {
+          namespace,
+          body: {
+            apiVersion: "trainer.kubeflow.org/v1alpha1",
+            kind: "TrainJob",
+            metadata: { name: "t" },
+            spec: { runtimeRef: { name: "r" }, managedBy: "bogus", activeDeadlineSeconds: 0, ...spec }
+          }
+        })
+      const isSmall =
+        "spec.activeDeadlineSeconds: Invalid value: 0: spec.activeDeadlineSeconds in body should be greater than or equal to 1"
+      const managedBy =
+        'spec.managedBy: Invalid value: "bogus": ManagedBy must be trainer.kubeflow.org/trainjob-controller or kueue.x-k8s.io/multikueue if set'
+      const hole =
+        "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+      const isInvalid = 'TrainJob.trainer.kubeflow.org "t" is invalid: '
+      expect(yield* last(post({}))).toEqual(refused(422, `${isInvalid}[${isSmall}, ${managedBy}]`))
+      expect(yield* last(post({ runtimePatches: [{}] }))).toEqual(
+        refused(422, `${isInvalid}[spec.runtimePatches[0].manager: Required value, ${isSmall}, ${hole}]`)
       )
-      const stale = { ...foo, metadata: { name: "t", resourceVersion: "1" } }
-      expect(
-        yield* last(trainJob("t"), KubeRequest.make("update", trainJobs, { namespace, name: "t", body: stale }))
-      ).toMatchObject({ code: 409 })
     })
   )
 

@@ -4,40 +4,36 @@
  * @module
  */
 import { Effect } from "effect"
-import * as Ceased from "./commands/Ceased.js"
-import * as Doctor from "./commands/Doctor.js"
-import * as Explain from "./commands/Explain.js"
-import * as Output from "./commands/Output.js"
-import * as Probe from "./commands/Probe.js"
-import * as Runtime from "./commands/Runtime.js"
-import * as Watch from "./commands/Watch.js"
 import { type ExitCode, exitCodeOf } from "./ExitCode.js"
 import type * as Invocation from "./Invocation.js"
 import { Terminal } from "./Session.js"
 
+const load = <M>(commands: () => Promise<M>): Effect.Effect<M> => Effect.promise(commands)
+
+// Each command is loaded when it is asked for: what the others need takes time, too
 const perform = (invocation: Invocation.Invocation) =>
-  Effect.suspend(() => {
+  Effect.gen(function* () {
     switch (invocation.command) {
       case "preflight":
-        return Probe.preflight(invocation)
+        return yield* (yield* load(() => import("./commands/Probe.js"))).preflight(invocation)
       case "capabilities":
-        return Probe.capabilities(invocation)
+        return yield* (yield* load(() => import("./commands/Probe.js"))).capabilities(invocation)
       case "rules":
-        return Probe.rules(invocation)
+        return yield* (yield* load(() => import("./commands/Probe.js"))).rules(invocation)
       case "runtime check":
-        return Runtime.check(invocation)
+        return yield* (yield* load(() => import("./commands/Runtime.js"))).check(invocation)
       case "runtime conform":
-        return Runtime.conform(invocation)
+        return yield* (yield* load(() => import("./commands/Runtime.js"))).conform(invocation)
       case "output":
-        return Output.run(invocation)
+        return yield* (yield* load(() => import("./commands/Output.js"))).run(invocation)
       case "watch":
-        return Watch.run(invocation)
+        return yield* (yield* load(() => import("./commands/Watch.js"))).run(invocation)
       case "doctor":
-        return Doctor.run(invocation)
+        return yield* (yield* load(() => import("./commands/Doctor.js"))).run(invocation)
       case "explain":
-        return Explain.run(invocation)
+        return yield* (yield* load(() => import("./commands/Explain.js"))).run(invocation)
       case "ceased":
-        return Ceased.run(invocation)
+        return yield* (yield* load(() => import("./commands/Ceased.js"))).run(invocation)
     }
   })
 

@@ -11,6 +11,9 @@ export type Tone = "good" | "bad" | "warn" | "dim" | "strong" | (typeof rankTone
 /** Tones that tell things apart without saying anything of them. */
 export const rankTones = ["cyan", "magenta", "blue", "greenBright", "yellowBright", "redBright"] as const
 
+/** How wide a terminal is; one that does not know says 0. */
+export const widthOf = ({ columns }: NodeJS.WriteStream): number => (columns > 0 ? columns : 80)
+
 /** Puts a tone on a text. */
 export type Paint = (tone: Tone, text: string) => string
 

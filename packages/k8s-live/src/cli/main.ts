@@ -1,92 +1,29 @@
 #!/usr/bin/env node
 /**
- * The `dispatch-kubeflow` command.
+ * The `dispatch-kubeflow` command. What only needs a text to be shown is answered here; everything else is loaded when it
+ * is wanted, since loading it takes ten times as long.
  *
  * @module
  */
-import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import { Cause, Effect, Either, Exit, Layer, Logger, LogLevel } from "effect"
-import { readFile } from "node:fs/promises"
 import { createRequire } from "node:module"
-import { homedir } from "node:os"
-import { text } from "node:stream/consumers"
+import * as CommandLine from "./CommandLine.js"
 import { ExitCode } from "./ExitCode.js"
-import * as Invocation from "./Invocation.js"
-import * as Run from "./Run.js"
-import * as Session from "./Session.js"
-import { paintFor } from "./Terminal.js"
+import { widthOf } from "./Terminal.js"
 
 const manifest: unknown = createRequire(import.meta.url)("../../package.json")
 const version =
   typeof manifest === "object" && manifest !== null && "version" in manifest ? String(manifest.version) : "unknown"
 
-/** Writes, and waits while the reader lags. A reader that has gone (`| head`) ends the program quietly. */
-const write = (stream: NodeJS.WriteStream, data: string | Uint8Array): Effect.Effect<void> =>
-  Effect.async<void>((resume) => {
-    stream.write(data, (error) => {
-      const gone = error !== null && error !== undefined && "code" in error && error.code === "EPIPE"
-      resume(gone ? Effect.interrupt : Effect.void)
-    })
-  })
-
-const isTerminal = process.stdout.isTTY
-// A terminal that does not know its width says 0
-const widthOf = ({ columns }: NodeJS.WriteStream): number => (columns > 0 ? columns : 80)
-const stdio: Session.Stdio = {
-  out: (data) => write(process.stdout, data),
-  err: (message) => write(process.stderr, `${message}\n`),
-  progress: (line) =>
-    process.stderr.isTTY
-      ? write(process.stderr, `\r\u001b[K${line === undefined ? "" : line.slice(0, widthOf(process.stderr) - 1)}`)
-      : Effect.void,
-  readFile: (path) =>
-    Effect.tryPromise({
-      try: () => (path === "-" ? text(process.stdin) : readFile(path, "utf8")),
-      catch: (cause) => ({ message: cause instanceof Error ? cause.message : String(cause) })
-    }),
-  look: {
-    width: isTerminal ? widthOf(process.stdout) : 160,
-    paint: paintFor({ isTerminal, noColor: (process.env["NO_COLOR"] ?? "") !== "" })
-  },
-  program: {
-    version,
-    runtime: `node ${process.version}`,
-    platform: `${process.platform} ${process.arch}`,
-    home: homedir()
-  },
-  screen: isTerminal
-    ? () => ({ columns: widthOf(process.stdout), rows: process.stdout.rows > 0 ? process.stdout.rows : 24 })
-    : undefined
-}
-
-// Without a listener an EPIPE would end the process with a stack trace before `write` can answer
+// Without a listener an EPIPE would end the process with a stack trace before anybody can answer it
 process.stdout.on("error", () => undefined)
 process.stderr.on("error", () => undefined)
 
-const program = Either.match(Invocation.parse(process.argv.slice(2), version), {
-  onLeft: ({ text: shown, code }) =>
-    Effect.as(code === ExitCode.ok ? stdio.out(shown) : stdio.err(shown.trimEnd()), code),
-  onRight: Run.run
-}).pipe(
-  Effect.provideService(Session.Terminal, stdio),
-  // Log lines are for people who look for them; answers alone belong on standard output
-  Effect.provide(
-    Layer.merge(
-      Logger.replace(Logger.defaultLogger, Logger.withConsoleError(Logger.logfmtLogger)),
-      Logger.minimumLogLevel(LogLevel.Warning)
-    )
-  )
-)
-
-NodeRuntime.runMain(program, {
-  disableErrorReporting: true,
-  disablePrettyLogger: true,
-  teardown: (exit, onExit) => {
-    if (Exit.isSuccess(exit)) return onExit(Number(exit.value))
-    if (Cause.isInterruptedOnly(exit.cause)) return onExit(ExitCode.interrupted)
-    process.stderr.write(
-      `error: this is a fault of dispatch-kubeflow; please report it:\n${Cause.pretty(exit.cause)}\n`
-    )
-    return onExit(ExitCode.fault)
-  }
-})
+const parsed = CommandLine.parse(process.argv.slice(2), version, process.stdout.isTTY ? widthOf(process.stdout) : 100)
+if (parsed._tag === "Ask") {
+  const { start } = await import("./Start.js")
+  start(parsed.invocation, version)
+} else {
+  const stream = parsed.code === ExitCode.ok ? process.stdout : process.stderr
+  stream.write(`${parsed.text.trimEnd()}\n`)
+  process.exitCode = parsed.code
+}

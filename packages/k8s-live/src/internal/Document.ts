@@ -19,6 +19,7 @@ const ClusterEntry = Schema.Struct({
   "insecure-skip-tls-verify": nullish(Schema.Boolean),
   "tls-server-name": nullish(Schema.String),
   "proxy-url": nullish(Schema.String),
+  "disable-compression": nullish(Schema.Boolean),
   extensions: nullish(
     Schema.Array(Schema.Struct({ name: nullish(Schema.String), extension: Schema.optional(Schema.Unknown) }))
   )

@@ -1,17 +1,17 @@
 import { ExitCode } from "@dispatch-kubeflow/k8s-live/cli/ExitCode"
-import * as Invocation from "@dispatch-kubeflow/k8s-live/cli/Invocation"
 import * as Run from "@dispatch-kubeflow/k8s-live/cli/Run"
 import * as Session from "@dispatch-kubeflow/k8s-live/cli/Session"
 import { paintFor } from "@dispatch-kubeflow/k8s-live/cli/Terminal"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Either } from "effect"
+import { Effect } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type RequestListener } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { serveForAdmin } from "../worlds.js"
+import { invocationOf } from "./terminal.js"
 
 const secret = "very-secret-token"
 
@@ -61,10 +61,7 @@ const listen = (handle: RequestListener) =>
 const run = (path: string, ...args: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     let told = ""
-    const invocation = Either.getOrThrowWith(
-      Invocation.parse([...args, "--kubeconfig", path], "0"),
-      (shown) => new Error(shown.text)
-    )
+    const invocation = invocationOf([...args, "--kubeconfig", path])
     const say = (text: string | Uint8Array) =>
       Effect.sync(() => {
         told += String(text)

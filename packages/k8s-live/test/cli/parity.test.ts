@@ -5,7 +5,6 @@ import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import { ExitCode } from "@dispatch-kubeflow/k8s-live/cli/ExitCode"
-import * as Invocation from "@dispatch-kubeflow/k8s-live/cli/Invocation"
 import * as Run from "@dispatch-kubeflow/k8s-live/cli/Run"
 import * as Session from "@dispatch-kubeflow/k8s-live/cli/Session"
 import { paintFor } from "@dispatch-kubeflow/k8s-live/cli/Terminal"
@@ -14,11 +13,12 @@ import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Either, Layer, Schedule, Schema } from "effect"
+import { Context, Effect, Layer, Schedule, Schema } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freshNamespace, realKubeconfig, serveForAdmin, whyLeftOut } from "../worlds.js"
+import { invocationOf } from "./terminal.js"
 
 /** The two-node TrainJob and its runtime, the same on both clusters. */
 const runtime = Fixtures.torchConforming("parity", { image: "docker.io/local/busybox:1" })
@@ -52,7 +52,7 @@ const run = (args: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const out: Array<string> = []
     const decoder = new TextDecoder()
-    const invocation = Either.getOrThrowWith(Invocation.parse(args, "0"), (shown) => new Error(shown.text))
+    const invocation = invocationOf(args)
     const code = yield* Run.run(invocation).pipe(
       Effect.provideService(Session.Terminal, {
         progress: () => Effect.void,

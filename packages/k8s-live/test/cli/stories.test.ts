@@ -2,7 +2,6 @@ import * as Adapter from "@dispatch-kubeflow/core/Adapter"
 import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
-import * as Invocation from "@dispatch-kubeflow/k8s-live/cli/Invocation"
 import * as Run from "@dispatch-kubeflow/k8s-live/cli/Run"
 import * as Session from "@dispatch-kubeflow/k8s-live/cli/Session"
 import { paintFor } from "@dispatch-kubeflow/k8s-live/cli/Terminal"
@@ -13,7 +12,7 @@ import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Either, Fiber, Layer, Schedule } from "effect"
+import { Context, Effect, Fiber, Layer, Schedule } from "effect"
 import { serveForAdmin } from "../worlds.js"
 import * as Terminal from "./terminal.js"
 
@@ -64,7 +63,7 @@ const begin = (args: ReadonlyArray<string>, screen?: Session.Stdio["screen"]) =>
       look: { width: 80, paint: (_, text) => text },
       screen
     }
-    const invocation = Either.getOrThrow(Invocation.parse(args, "0"))
+    const invocation = Terminal.invocationOf(args)
     const fiber = yield* Effect.fork(Effect.provideService(Run.run(invocation), Session.Terminal, stdio))
     const shown = (text: RegExp) =>
       Effect.retry(

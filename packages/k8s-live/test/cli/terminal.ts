@@ -1,8 +1,9 @@
 /** The command line in this process: arguments in, what it printed and its exit code out. */
-import * as Invocation from "@dispatch-kubeflow/k8s-live/cli/Invocation"
+import * as CommandLine from "@dispatch-kubeflow/k8s-live/cli/CommandLine"
+import type * as Invocation from "@dispatch-kubeflow/k8s-live/cli/Invocation"
 import * as Run from "@dispatch-kubeflow/k8s-live/cli/Run"
 import * as Session from "@dispatch-kubeflow/k8s-live/cli/Session"
-import { Effect, Either } from "effect"
+import { Effect } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -40,17 +41,23 @@ export const cli = (
       },
       look: { width: 1000, paint: (_, text) => text }
     }
-    return Either.match(Invocation.parse(args, "0.0.0"), {
-      onLeft: ({ text, code }) => Effect.succeed({ code, out: "", err: text, progress }),
-      onRight: (invocation) =>
-        Effect.map(Effect.provideService(Run.run(invocation), Session.Terminal, stdio), (code) => ({
+    const parsed = CommandLine.parse(args, "0.0.0")
+    return parsed._tag === "Show"
+      ? Effect.succeed({ code: parsed.code, out: "", err: parsed.text, progress })
+      : Effect.map(Effect.provideService(Run.run(parsed.invocation), Session.Terminal, stdio), (code) => ({
           code,
           out,
           err,
           progress
         }))
-    })
   })
+
+/** What arguments ask for; throws where they ask for nothing. */
+export const invocationOf = (args: ReadonlyArray<string>): Invocation.Invocation => {
+  const parsed = CommandLine.parse(args, "0")
+  if (parsed._tag === "Show") throw new Error(parsed.text)
+  return parsed.invocation
+}
 
 /** A folder that goes with the scope. */
 export const folder = Effect.acquireRelease(
@@ -63,4 +70,11 @@ export const file = (path: string, name: string, text: string): string => {
   const whole = join(path, name)
   writeFileSync(whole, text)
   return whole
+}
+
+/** A file that goes when the test is over. */
+export const temporaryFile = (text: string, whenOver: (remove: () => void) => void): string => {
+  const path = mkdtempSync(join(tmpdir(), "dispatch-cli-"))
+  whenOver(() => rmSync(path, { recursive: true, force: true }))
+  return file(path, "file", text)
 }

@@ -362,6 +362,9 @@ const webhook = <A extends Objects.Raw>(
   }
 })
 
+/** The webhook as one that is asked last, and only refuses. */
+export const validating = (plugin: Store.Admission): Store.Admission => ({ ...plugin, phase: "validating" })
+
 const both = ["CREATE", "UPDATE"] as const
 const isJobSet = (object: Json.JsonObject): boolean =>
   Array.isArray(dig(object, ["spec", "replicatedJobs"])) &&
@@ -382,27 +385,33 @@ export const plugins: ReadonlyArray<Store.Admission> = [
     (object) => hasShape(object, "spec"),
     (trainJob, old, { now }) => typeRefusal(trainJob) ?? withTimes(trainJob, old, now)
   ),
-  webhook("vjobset.kb.io", Objects.jobSets, both, isJobSet, jobSetCheck),
-  webhook(
-    "validator.trainjob.trainer.kubeflow.org",
-    Objects.trainJobs,
-    both,
-    (object) => hasShape(object, "spec", "runtimeRef", "name"),
-    (trainJob, old, { state }) => trainJobCheck(trainJob, old, Views.of(state))
+  validating(webhook("vjobset.kb.io", Objects.jobSets, both, isJobSet, jobSetCheck)),
+  validating(
+    webhook(
+      "validator.trainjob.trainer.kubeflow.org",
+      Objects.trainJobs,
+      both,
+      (object) => hasShape(object, "spec", "runtimeRef", "name"),
+      (trainJob, old, { state }) => trainJobCheck(trainJob, old, Views.of(state))
+    )
   ),
-  webhook(
-    "validator.clustertrainingruntime.trainer.kubeflow.org",
-    Objects.clusterTrainingRuntimes,
-    both,
-    isRuntime,
-    runtimeCheck
+  validating(
+    webhook(
+      "validator.clustertrainingruntime.trainer.kubeflow.org",
+      Objects.clusterTrainingRuntimes,
+      both,
+      isRuntime,
+      runtimeCheck
+    )
   ),
   // the namespaced kind is checked on create alone
-  webhook(
-    "validator.trainingruntime.trainer.kubeflow.org",
-    Objects.trainingRuntimes,
-    ["CREATE"],
-    isRuntime,
-    runtimeCheck
+  validating(
+    webhook(
+      "validator.trainingruntime.trainer.kubeflow.org",
+      Objects.trainingRuntimes,
+      ["CREATE"],
+      isRuntime,
+      runtimeCheck
+    )
   )
 ]

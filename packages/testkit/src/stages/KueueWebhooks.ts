@@ -7,6 +7,7 @@
 import { Either } from "effect"
 import type { View } from "../Stage.js"
 import type * as Store from "../Store.js"
+import * as Admission from "./Admission.js"
 import * as Kueue from "./KueueObjects.js"
 import * as Objects from "./Objects.js"
 import * as Views from "./Views.js"
@@ -196,8 +197,12 @@ export const plugins = (options: Kueue.Options): ReadonlyArray<Store.Admission> 
   plugin("mjobset.kb.io", Objects.jobSets, ["CREATE"], ({ object }) => suspendedJobSet(object)),
   plugin("mjob.kb.io", Objects.jobs, ["CREATE"], ({ object, view }) => ownerRefusal(object, view)),
   plugin("mclusterqueue.kb.io", Kueue.clusterQueues, ["CREATE"], ({ object }) => withFinalizer(object)),
-  plugin("vtrainjob.kb.io", Objects.trainJobs, both, (asked) => (asked.isStatus ? undefined : labelRefusal(asked))),
-  plugin("vworkload.kb.io", Kueue.workloads, both, (asked) =>
-    asked.isStatus ? checkRefusal(asked) : podSetRefusal(asked)
+  Admission.validating(
+    plugin("vtrainjob.kb.io", Objects.trainJobs, both, (asked) => (asked.isStatus ? undefined : labelRefusal(asked)))
+  ),
+  Admission.validating(
+    plugin("vworkload.kb.io", Kueue.workloads, both, (asked) =>
+      asked.isStatus ? checkRefusal(asked) : podSetRefusal(asked)
+    )
   )
 ]

@@ -12,6 +12,7 @@ import type * as Invocation from "../Invocation.js"
 import * as Manifest from "../Manifest.js"
 import * as Render from "../Render.js"
 import { type Connected, connect, json, print, Terminal } from "../Session.js"
+import type * as Values from "../Values.js"
 
 type Of<C extends Invocation.Invocation["command"]> = Extract<Invocation.Invocation, { readonly command: C }>
 
@@ -21,7 +22,7 @@ const judgeAll = ({ adapter, api, namespace }: Connected) =>
       [api.list(Trainer.clusterTrainingRuntimes, {}), api.list(Trainer.trainingRuntimes, { namespace })],
       { concurrency: 2 }
     )
-    const judge = (kind: Invocation.RuntimeName["kind"], items: ReadonlyArray<Trainer.TrainingRuntime>) =>
+    const judge = (kind: Values.RuntimeName["kind"], items: ReadonlyArray<Trainer.TrainingRuntime>) =>
       items.map((runtime) => RuntimeRules.check(runtime, { kind, inPlaceRestarts: adapter.config.inPlaceRestarts }))
     return {
       verdicts: [...judge("ClusterTrainingRuntime", cluster.items), ...judge("TrainingRuntime", own.items)],

@@ -12,6 +12,7 @@ import * as Registry from "../../Registry.js"
 import * as Validation from "../../Validation.js"
 import * as Fields from "./Fields.js"
 import {
+  type Admission,
   type Env,
   type Review,
   type State,
@@ -216,20 +217,9 @@ export const checkKind = (call: Call, object: Json.JsonObject): Step<void> => {
   return Either.right(undefined)
 }
 
-/** The kind of a custom resource is looked at late: after conflicts and names that are taken. */
-export const checkCustomKind = (type: Registry.ResourceDefinition, object: Json.JsonObject): Step<void> => {
-  const kind = Json.string(object["kind"]) ?? ""
-  if (!type.custom || kind === type.kind) return Either.right(undefined)
-  return Either.left(
-    Failure.invalid({ group: type.group, kind }, Json.string(Json.at(object, "metadata", "name")) ?? "", [
-      {
-        field: "kind",
-        reason: "FieldValueInvalid",
-        message: `Invalid value: ${JSON.stringify(kind)}: must be ${type.kind}`
-      }
-    ])
-  )
-}
+/** Whether a body says that it is of another kind. Of a custom resource that shows late, and it gets no defaults. */
+export const isOtherKind = (type: Registry.ResourceDefinition, object: Json.JsonObject): boolean =>
+  type.custom && object["kind"] !== type.kind
 
 const goTypes: Readonly<Record<string, string>> = { boolean: "bool", number: "number", string: "string" }
 
@@ -327,14 +317,17 @@ export const checkNamespace = (call: Call, name: string | undefined): Step<void>
   )
 }
 
+/** Runs the webhooks of a phase. What a validating one answers is not looked at, but for a refusal. */
 export const admit = (
   call: Call,
+  phase: NonNullable<Admission["phase"]>,
   operation: Review["operation"],
   object: Json.JsonObject,
   old: Json.JsonObject | undefined
 ): Step<Json.JsonObject> => {
   let current = object
   for (const plugin of call.state.admission) {
+    if ((plugin.phase ?? "mutating") !== phase) continue
     const answer = plugin.admit({
       operation,
       definition: call.type,
@@ -352,7 +345,7 @@ export const admit = (
         Failure.make(code, reason, `admission webhook ${JSON.stringify(plugin.name)} denied the request: ${message}`)
       )
     }
-    current = answer.right
+    if (phase === "mutating") current = answer.right
   }
   return Either.right(current)
 }
@@ -380,23 +373,38 @@ export const validated = (
   old: Json.JsonObject | undefined,
   changed: ReadonlyArray<Registry.FieldError> = []
 ): Step<void> => {
+  const errors = problems(type, object, old, changed)
+  if (errors.length === 0) return Either.right(undefined)
+  const kind = type.custom ? Json.text(object["kind"]) : type.kind
+  return Either.left(
+    Failure.invalid({ group: type.group, kind }, Json.string(Json.at(object, "metadata", "name")) ?? "", errors)
+  )
+}
+
+const problems = (
+  type: Registry.ResourceDefinition,
+  object: Json.JsonObject,
+  old: Json.JsonObject | undefined,
+  changed: ReadonlyArray<Registry.FieldError>
+): ReadonlyArray<Registry.FieldError> => {
   const updated = [...changed, ...(old === undefined ? [] : Validation.metadataUpdate(object, old))]
   const own = Validation.metadata(type, object)
-  // Metadata of a custom resource is looked at three times on update, its changes twice, and all of it is told
-  const metadata =
-    type.custom && old !== undefined ? [...updated, ...own, ...updated, ...own, ...own] : [...updated, ...own]
-  // Rules of custom resources are not run on an object with holes, and the server says so
-  const blocked = type.custom && metadata.some(({ reason }) => blocking.has(reason))
-  const errors = blocked
-    ? [
-        ...metadata,
-        ...type.validate(object, old).filter(({ reason }) => blocking.has(reason)),
-        { field: "<nil>", reason: "FieldValueInvalid" as const, message: uncheckedText }
-      ]
-    : [...metadata, ...type.validate(object, old)]
-  return errors.length === 0
-    ? Either.right(undefined)
-    : Either.left(Failure.invalid(type, Json.string(Json.at(object, "metadata", "name")) ?? "", errors))
+  if (!type.custom) return [...updated, ...own, ...type.validate(object, old)]
+  const isOther = isOtherKind(type, object)
+  const kind: Registry.FieldError = {
+    field: "kind",
+    reason: "FieldValueInvalid",
+    message: `Invalid value: ${JSON.stringify(Json.text(object["kind"]))}: must be ${type.kind}`
+  }
+  if (isOther && old === undefined) return [kind]
+  // Metadata of a custom resource is looked at three times on update, its changes twice, and all of it is told. There is no
+  // schema for another kind
+  const seen = old === undefined ? own : [...updated, ...own, ...updated, ...own, ...(isOther ? [kind] : own)]
+  const checked = isOther ? seen : [...seen, ...type.schema(object)]
+  // Rules are not run on an object with holes, and the server says so
+  return checked.some(({ reason }) => blocking.has(reason))
+    ? [...checked, { field: "<nil>", reason: "FieldValueInvalid", message: uncheckedText }]
+    : [...checked, ...type.validate(object, old)]
 }
 
 /** The object with the managed fields of another state of it. */

@@ -33,11 +33,11 @@ import {
   checkFields,
   checkKind,
   checkNamespace,
-  checkCustomKind,
   conversionError,
   decodeProblem,
   duplicateTexts,
   existing,
+  isOtherKind,
   isTrue,
   notAnObject,
   parseText,
@@ -103,11 +103,12 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
     }
     // Nodes register themselves together with their status
     const fresh = type.statusSubresource && type.plural !== "nodes" ? Json.omit(stamped, ["status"]) : stamped
-    const own = type.defaults(fresh)
-    const admitted = yield* admit(call, "CREATE", type.prepare(own), undefined)
+    const own = isOtherKind(type, fresh) ? fresh : type.defaults(fresh)
+    const admitted = yield* admit(call, "mutating", "CREATE", type.prepare(own), undefined)
     yield* validated(type, admitted, undefined)
-    // The storage's own check: what is wrong with the object is told before
-    if (!applied && sentVersion !== "" && sentVersion !== "0") {
+    yield* admit(call, "validating", "CREATE", admitted, undefined)
+    // The storage's own check: what is wrong with the object is told before, and a dry run does not come here
+    if (!call.dryRun && !applied && (parseVersion(sentVersion) ?? 0) !== 0) {
       return yield* Either.left(Failure.plain("resourceVersion should not be set on objects to be created"))
     }
     const where: Located = { resource: Registry.typeKey(type), key: objectKey(request.namespace, name) }
@@ -117,16 +118,14 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
         Failure.alreadyExists(type, name, Json.at(existing, "metadata", "deletionTimestamp") !== undefined)
       )
     }
-    yield* checkCustomKind(type, admitted)
     const complete = canonical(type, admitted)
     const managed = applied
       ? placed(type, withManaged(complete, given))
       : placed(type, withManaged(complete, ManagedFields.update(undefined, own, writerOf(call))))
     const warnings = Validation.warnings(type, managed)
     if (call.dryRun) {
-      // A version that an apply names is echoed, whatever it is
-      const echoed =
-        applied && sentVersion !== "" ? Json.set(managed, ["metadata", "resourceVersion"], sentVersion) : managed
+      // A version that is sent is echoed, whatever it is
+      const echoed = sentVersion !== "" ? Json.set(managed, ["metadata", "resourceVersion"], sentVersion) : managed
       return { state, status: 201, body: show(type, canonical(type, echoed)), warnings }
     }
     const result = commit(state, where, undefined, managed)
@@ -239,15 +238,21 @@ const checkedChange = (
   call: Call,
   old: Json.JsonObject,
   incoming: Json.JsonObject,
-  changed: ReadonlyArray<Registry.FieldError> = []
+  options: {
+    readonly changed?: ReadonlyArray<Registry.FieldError>
+    /** What storage checks, once it is known what is to be written. */
+    readonly unless?: Step<void>
+  } = {}
 ): Step<Json.JsonObject> =>
   Either.gen(function* () {
     const { type } = call
     const restricted = restrict(call, old, incoming)
-    const own = type.defaults(restricted)
+    const own = isOtherKind(type, restricted) ? restricted : type.defaults(restricted)
     const defaulted = call.request.subresource === undefined ? type.prepare(own, old) : own
-    const admitted = yield* admit(call, "UPDATE", defaulted, old)
-    yield* validated(type, admitted, old, changed)
+    const admitted = yield* admit(call, "mutating", "UPDATE", defaulted, old)
+    yield* options.unless ?? Either.right(undefined)
+    yield* validated(type, admitted, old, options.changed)
+    yield* admit(call, "validating", "UPDATE", admitted, old)
     return canonical(type, nextGeneration(call, old, admitted))
   })
 
@@ -323,14 +328,12 @@ export const update = (call: Call): Step<Done> =>
         )
       )
     }
-    yield* checkVersion(call, old, incoming)
-    // A status is taken out of the body, whatever the body is
-    if (request.subresource === undefined) yield* checkCustomKind(type, incoming)
     if (request.subresource === "finalize") {
+      yield* checkVersion(call, old, incoming)
       const next = Json.set(old, ["spec"], incoming["spec"])
       return warned(store(call, old, canonical(type, next)), warnings)
     }
-    const next = yield* checkedChange(call, old, incoming)
+    const next = yield* checkedChange(call, old, incoming, { unless: checkVersion(call, old, incoming) })
     return warned(store(call, old, placed(type, ManagedFields.update(old, next, writerOf(call)))), warnings)
   })
 
@@ -569,7 +572,6 @@ export const patch = (call: Call): Step<Done> =>
           })
         )
       }
-      yield* checkCustomKind(type, incoming)
     } else if (
       Json.at(incoming, "kind") !== type.kind ||
       Json.at(incoming, "apiVersion") !== Registry.apiVersion(type)
@@ -591,7 +593,9 @@ export const patch = (call: Call): Step<Done> =>
     }
     const warnings = request.query["fieldValidation"] === "Ignore" ? [] : strangers
     yield* checkNames(call, incoming)
-    yield* checkVersion(call, old, incoming)
-    const next = yield* checkedChange(call, old, incoming, changedMetadata(old, incoming))
+    const next = yield* checkedChange(call, old, incoming, {
+      changed: changedMetadata(old, incoming),
+      unless: checkVersion(call, old, incoming)
+    })
     return warned(store(call, old, placed(type, ManagedFields.update(old, next, writerOf(call)))), warnings)
   })

@@ -220,7 +220,8 @@ export const removeObject = (call: Call, object: Json.JsonObject, options: Delet
   Either.gen(function* () {
     const { state, type } = call
     yield* checkPreconditions(type, object, options)
-    yield* admit(call, "DELETE", object, object)
+    yield* admit(call, "mutating", "DELETE", object, object)
+    yield* admit(call, "validating", "DELETE", object, object)
     const where: Located = { resource: Registry.typeKey(type), key: keyOfObject(object) }
     const keep = (next: Json.JsonObject): Removal => {
       if (Json.equal(comparable(object), comparable(next))) return { state, object }

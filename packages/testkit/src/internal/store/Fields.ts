@@ -17,16 +17,19 @@ type Shape = string | readonly [Shape] | { readonly [field: string]: Shape }
 
 const any = "any"
 
+/** A scalar: where a custom resource has an object instead, nothing of it is known. Of built-in types the decoder complains first. */
+const leaf = "leaf"
+
 const metadata = "meta.v1.ObjectMeta"
 
 const environment: Shape = ["core.v1.EnvVar"]
 
-const initializer: Shape = { env: environment, secretRef: { name: any }, storageUri: any }
+const initializer: Shape = { env: environment, secretRef: { name: leaf }, storageUri: leaf }
 
-const templateMetadata: Shape = { annotations: any, finalizers: any, labels: any, name: any, namespace: any }
+const templateMetadata: Shape = { annotations: any, finalizers: [leaf], labels: any, name: leaf, namespace: leaf }
 
 const patchedContainer: Shape = {
-  name: any,
+  name: leaf,
   env: environment,
   securityContext: "core.v1.SecurityContext",
   volumeMounts: ["core.v1.VolumeMount"]
@@ -40,14 +43,14 @@ const patchedPodSpec: Shape = {
   nodeSelector: any,
   schedulingGates: ["core.v1.PodSchedulingGate"],
   securityContext: "core.v1.PodSecurityContext",
-  serviceAccountName: any,
-  terminationGracePeriodSeconds: any,
+  serviceAccountName: leaf,
+  terminationGracePeriodSeconds: leaf,
   tolerations: ["core.v1.Toleration"],
   volumes: ["core.v1.Volume"]
 }
 
 const patchedReplicatedJob: Shape = {
-  name: any,
+  name: leaf,
   template: {
     metadata: templateMetadata,
     spec: { template: { metadata: templateMetadata, spec: patchedPodSpec } }
@@ -61,80 +64,80 @@ const conditions: Shape = ["meta.v1.Condition"]
 const customShapes: { readonly [kind: string]: { readonly [field: string]: Shape } } = {
   "trainer.kubeflow.org/v1alpha1/TrainJob": {
     spec: {
-      activeDeadlineSeconds: any,
+      activeDeadlineSeconds: leaf,
       initializer: { dataset: initializer, model: initializer },
-      managedBy: any,
+      managedBy: leaf,
       runtimePatches: [
         {
-          manager: any,
-          time: any,
+          manager: leaf,
+          time: leaf,
           trainingRuntimeSpec: {
             template: { metadata: templateMetadata, spec: { replicatedJobs: [patchedReplicatedJob] } }
           }
         }
       ],
-      runtimeRef: { apiGroup: any, kind: any, name: any },
-      suspend: any,
+      runtimeRef: { apiGroup: leaf, kind: leaf, name: leaf },
+      suspend: leaf,
       trainer: {
-        args: any,
-        command: any,
+        args: [leaf],
+        command: [leaf],
         env: environment,
-        image: any,
-        numNodes: any,
-        numProcPerNode: any,
+        image: leaf,
+        numNodes: leaf,
+        numProcPerNode: leaf,
         resourcesPerNode: "core.v1.ResourceRequirements"
       }
     },
     status: {
       conditions,
-      jobsStatus: [{ active: any, failed: any, name: any, ready: any, succeeded: any, suspended: any }],
+      jobsStatus: [{ active: leaf, failed: leaf, name: leaf, ready: leaf, succeeded: leaf, suspended: leaf }],
       trainerStatus: {
-        estimatedRemainingSeconds: any,
-        lastUpdatedTime: any,
-        metrics: [{ name: any, value: any }],
-        progressPercentage: any
+        estimatedRemainingSeconds: leaf,
+        lastUpdatedTime: leaf,
+        metrics: [{ name: leaf, value: leaf }],
+        progressPercentage: leaf
       }
     }
   },
   "kueue.x-k8s.io/v1beta2/AdmissionCheck": {
-    spec: { controllerName: any, parameters: { apiGroup: any, kind: any, name: any } },
+    spec: { controllerName: leaf, parameters: { apiGroup: leaf, kind: leaf, name: leaf } },
     status: { conditions }
   },
   "kueue.x-k8s.io/v1beta2/Workload": {
     spec: {
-      active: any,
-      maximumExecutionTimeSeconds: any,
+      active: leaf,
+      maximumExecutionTimeSeconds: leaf,
       podSets: any,
-      preemptionGates: [{ name: any }],
-      priority: any,
-      priorityClassRef: { group: any, kind: any, name: any },
-      queueName: any
+      preemptionGates: [{ name: leaf }],
+      priority: leaf,
+      priorityClassRef: { group: leaf, kind: leaf, name: leaf },
+      queueName: leaf
     },
     status: {
-      accumulatedPastExecutionTimeSeconds: any,
+      accumulatedPastExecutionTimeSeconds: leaf,
       admission: any,
       admissionChecks: [
         {
-          lastTransitionTime: any,
-          message: any,
-          name: any,
+          lastTransitionTime: leaf,
+          message: leaf,
+          name: leaf,
           podSetUpdates: [
-            { annotations: any, labels: any, name: any, nodeSelector: any, tolerations: ["core.v1.Toleration"] }
+            { annotations: any, labels: any, name: leaf, nodeSelector: any, tolerations: ["core.v1.Toleration"] }
           ],
-          requeueAfterSeconds: any,
-          retryCount: any,
-          state: any
+          requeueAfterSeconds: leaf,
+          retryCount: leaf,
+          state: leaf
         }
       ],
-      clusterName: any,
+      clusterName: leaf,
       conditions,
-      nominatedClusterNames: any,
-      preemptionGates: [{ lastTransitionTime: any, name: any, position: any }],
-      reclaimablePods: [{ count: any, name: any }],
-      requeueState: { count: any, requeueAt: any },
+      nominatedClusterNames: [leaf],
+      preemptionGates: [{ lastTransitionTime: leaf, name: leaf, position: leaf }],
+      reclaimablePods: [{ count: leaf, name: leaf }],
+      requeueState: { count: leaf, requeueAt: leaf },
       resourceRequests: any,
       schedulingStats: any,
-      unhealthyNodes: [{ name: any }]
+      unhealthyNodes: [{ name: leaf }]
     }
   }
 }
@@ -150,8 +153,9 @@ const messageShape = (name: string): { readonly [field: string]: Shape } | undef
   const shape: Record<string, Shape> = {}
   for (const { many, name: field, type } of message.values()) {
     if (field === "") Object.assign(shape, messageShape(type))
-    else if (Protobuf.messageOf(type) === undefined) shape[field] = any
-    else shape[field] = many === "list" ? [type] : many === "map" ? { "*": type } : type
+    else if (Protobuf.messageOf(type) === undefined) {
+      shape[field] = many === "list" ? [leaf] : many === "map" ? any : leaf
+    } else shape[field] = many === "list" ? [type] : many === "map" ? { "*": type } : type
   }
   messageShapes.set(name, shape)
   return shape
@@ -181,6 +185,11 @@ const isListShape = (shape: Exclude<Shape, string>): shape is readonly [Shape] =
 const memberShape = (shape: { readonly [field: string]: Shape }, key: string): Shape | undefined =>
   Object.hasOwn(shape, key) ? shape[key] : shape["*"]
 
+interface Found {
+  readonly custom: boolean
+  readonly strangers: Array<string>
+}
+
 /**
  * The value without what its shape does not name; as it is when there is nothing of the kind. What is the same as `before`
  * has been looked at.
@@ -189,10 +198,16 @@ const known = (
   value: Json.Json,
   given: Shape,
   path: string,
-  strangers: Array<string>,
+  found: Found,
   before: Json.Json | undefined
 ): Json.Json => {
   if (value === before) return value
+  if (given === leaf) {
+    // Metadata is read by somebody else, who complains
+    if (!found.custom || !Json.isObject(value) || path.startsWith("metadata.")) return value
+    for (const key of Object.keys(value)) found.strangers.push(`${path}.${key}`)
+    return {}
+  }
   const shape = resolved(given)
   if (shape === undefined) return value
   if (isListShape(shape)) {
@@ -200,7 +215,7 @@ const known = (
     let index = -1
     return Json.mapItems(value, (entry) => {
       index += 1
-      return known(entry, shape[0], `${path}[${index}]`, strangers, Json.at(before, index))
+      return known(entry, shape[0], `${path}[${index}]`, found, Json.at(before, index))
     })
   }
   if (!Json.isObject(value)) return value
@@ -212,12 +227,12 @@ const known = (
     const below = path === "" ? key : `${path}.${key}`
     const next = memberShape(shape, key)
     if (next === undefined) {
-      strangers.push(below)
+      found.strangers.push(below)
       changed ??= { ...value }
       delete changed[key]
       continue
     }
-    const kept = next === any ? entry : known(entry, next, below, strangers, old)
+    const kept = next === any ? entry : known(entry, next, below, found, old)
     if (kept === entry) continue
     changed ??= { ...value }
     changed[key] = kept
@@ -259,7 +274,7 @@ export const prune = (type: Registry.ResourceDefinition, object: Json.JsonObject
   const shape = rootShape(type)
   if (shape === undefined) return { object, unknown: [] }
   const unknown: Array<string> = []
-  const kept = known(object, shape, "", unknown, before)
+  const kept = known(object, shape, "", { custom: type.custom, strangers: unknown }, before)
   // Of custom resources the metadata is read by somebody else, and first
   const order = (path: string): string => `${path.startsWith("metadata.") ? 0 : 1}${path}`
   if (type.custom) unknown.sort((a, b) => (order(a) < order(b) ? -1 : 1))

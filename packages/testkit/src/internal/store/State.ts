@@ -31,8 +31,13 @@ export interface Denial {
   readonly reason?: string
 }
 
-/** A webhook: it may change the object or refuse it. Runs in order, after defaults and before validation. */
+/**
+ * A webhook. A mutating one may change the object or refuse it, after defaults and before versions are compared and the object is
+ * validated; a validating one may refuse what is otherwise good. Those of one phase run in order.
+ */
 export interface Admission {
+  /** Default `mutating`. */
+  readonly phase?: "mutating" | "validating"
   /** As quoted in `admission webhook "<name>" denied the request`. */
   readonly name: string
   /** `undefined`: not concerned. */

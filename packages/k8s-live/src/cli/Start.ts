@@ -1,0 +1,80 @@
+/**
+ * Performs an invocation with the streams and signals of this process.
+ *
+ * @module
+ */
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import { Cause, Effect, Exit, Layer, Logger, LogLevel } from "effect"
+import { readFile } from "node:fs/promises"
+import { homedir } from "node:os"
+import { text } from "node:stream/consumers"
+import { ExitCode } from "./ExitCode.js"
+import type { Invocation } from "./Invocation.js"
+import * as Run from "./Run.js"
+import * as Session from "./Session.js"
+import { paintFor, widthOf } from "./Terminal.js"
+
+/** Writes, and waits while the reader lags. A reader that has gone (`| head`) ends the program quietly. */
+const write = (stream: NodeJS.WriteStream, data: string | Uint8Array): Effect.Effect<void> =>
+  Effect.async<void>((resume) => {
+    stream.write(data, (error) => {
+      const gone = error !== null && error !== undefined && "code" in error && error.code === "EPIPE"
+      resume(gone ? Effect.interrupt : Effect.void)
+    })
+  })
+
+const stdioOf = (version: string): Session.Stdio => {
+  const isTerminal = process.stdout.isTTY
+  return {
+    out: (data) => write(process.stdout, data),
+    err: (message) => write(process.stderr, `${message}\n`),
+    progress: (line) =>
+      process.stderr.isTTY
+        ? write(process.stderr, `\r\u001b[K${line === undefined ? "" : line.slice(0, widthOf(process.stderr) - 1)}`)
+        : Effect.void,
+    readFile: (path) =>
+      Effect.tryPromise({
+        try: () => (path === "-" ? text(process.stdin) : readFile(path, "utf8")),
+        catch: (cause) => ({ message: cause instanceof Error ? cause.message : String(cause) })
+      }),
+    look: {
+      width: isTerminal ? widthOf(process.stdout) : 160,
+      paint: paintFor({ isTerminal, noColor: (process.env["NO_COLOR"] ?? "") !== "" })
+    },
+    program: {
+      version,
+      runtime: `node ${process.version}`,
+      platform: `${process.platform} ${process.arch}`,
+      home: homedir()
+    },
+    screen: isTerminal
+      ? () => ({ columns: widthOf(process.stdout), rows: process.stdout.rows > 0 ? process.stdout.rows : 24 })
+      : undefined
+  }
+}
+
+/** Performs it and ends the process with its exit code. */
+export const start = (invocation: Invocation, version: string): void => {
+  const program = Run.run(invocation).pipe(
+    Effect.provideService(Session.Terminal, stdioOf(version)),
+    // Log lines are for people who look for them; answers alone belong on standard output
+    Effect.provide(
+      Layer.merge(
+        Logger.replace(Logger.defaultLogger, Logger.withConsoleError(Logger.logfmtLogger)),
+        Logger.minimumLogLevel(LogLevel.Warning)
+      )
+    )
+  )
+  NodeRuntime.runMain(program, {
+    disableErrorReporting: true,
+    disablePrettyLogger: true,
+    teardown: (exit, onExit) => {
+      if (Exit.isSuccess(exit)) return onExit(Number(exit.value))
+      if (Cause.isInterruptedOnly(exit.cause)) return onExit(ExitCode.interrupted)
+      process.stderr.write(
+        `error: this is a fault of dispatch-kubeflow; please report it:\n${Cause.pretty(exit.cause)}\n`
+      )
+      return onExit(ExitCode.fault)
+    }
+  })
+}

@@ -1,0 +1,238 @@
+import { existsSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import * as CommandLine from "@dispatch-kubeflow/k8s-live/cli/CommandLine"
+import * as Completion from "@dispatch-kubeflow/k8s-live/cli/Completion"
+import { ExitCode } from "@dispatch-kubeflow/k8s-live/cli/ExitCode"
+import { describe, expect, it } from "@effect/vitest"
+import * as Terminal from "./terminal.js"
+
+const right = (...args: ReadonlyArray<string>) => Terminal.invocationOf(args)
+const left = (...args: ReadonlyArray<string>) => {
+  const parsed = CommandLine.parse(args, "1.2.3")
+  if (parsed._tag === "Ask") throw new Error(`${args.join(" ")} is an invocation`)
+  return parsed
+}
+
+describe("the command line", () => {
+  it("takes options before and after the argument", () => {
+    const expected = { command: "output", follow: true, job: { namespace: undefined, name: "run-1" } }
+    expect(right("output", "run-1", "--follow", "-n", "team")).toMatchObject(expected)
+    expect(right("output", "-f", "--namespace", "team", "run-1")).toMatchObject(expected)
+    expect(right("output", "run-1", "-n", "team").common.namespace).toBe("team")
+  })
+
+  it("names a TrainJob as NAME or NAMESPACE/NAME, with a uid where wanted", () => {
+    expect(right("ceased", "team/run-1", "--uid", "u")).toMatchObject({
+      job: { namespace: "team", name: "run-1", uid: "u" }
+    })
+    expect(left("ceased", "a/b/c")).toMatchObject({ code: ExitCode.usage })
+    expect(left("ceased", "Run_1").text).toContain("NAME or NAMESPACE/NAME")
+    expect(left("ceased")).toMatchObject({ code: ExitCode.usage })
+    expect(left("ceased", "a".repeat(64))).toMatchObject({
+      code: ExitCode.usage,
+      text: expect.stringContaining("at most 63 characters")
+    })
+  })
+
+  it("reads durations and times", () => {
+    expect(right("output", "a", "--since", "15m")).toMatchObject({ since: { ago: 900_000 } })
+    expect(right("output", "a", "--since", "2026-01-02T03:04:05.5Z")).toMatchObject({
+      since: { time: "2026-01-02T03:04:05.5Z" }
+    })
+    expect(left("output", "a", "--since", "yesterday").text).toContain("90s, 15m, 4h")
+    expect(left("output", "a", "--since", "1000000d").text).toContain("at most 36500d")
+    expect(left("output", "a", "--tail", "-1").code).toBe(ExitCode.usage)
+  })
+
+  it("Kueue mode is all of its options or none", () => {
+    const kueue = ["--queue", "q", "--admission-check", "c", "--check-controller", "x/y", "--check-lease", "ns/l"]
+    expect(right("capabilities", ...kueue).common.kueue).toEqual({
+      localQueue: "q",
+      admissionCheck: "c",
+      controllerName: "x/y",
+      lease: { namespace: "ns", name: "l" }
+    })
+    expect(left("capabilities", "--queue", "q").text).toContain("needs all of")
+  })
+
+  it("help and version succeed, everything unknown is a usage error that suggests", () => {
+    expect(left("--help")).toMatchObject({ code: ExitCode.ok, text: expect.stringContaining("Exit codes:") })
+    expect(left("output", "--help")).toMatchObject({ code: ExitCode.ok, text: expect.stringContaining("--follow") })
+    expect(left("--version")).toMatchObject({ code: ExitCode.ok, text: "1.2.3\n" })
+    expect(left("ouput")).toMatchObject({ code: ExitCode.usage, text: expect.stringContaining("output") })
+    expect(left("output", "a", "--folow")).toMatchObject({
+      code: ExitCode.usage,
+      text: expect.stringContaining("--follow")
+    })
+    expect(left()).toMatchObject({ code: ExitCode.usage })
+  })
+
+  it("an answer is about a runtime or the TrainJob in a file, not both", () => {
+    expect(right("capabilities", "--runtime", "TrainingRuntime/a")).toMatchObject({
+      about: { runtime: { kind: "TrainingRuntime", name: "a" } },
+      explain: undefined,
+      preflight: false
+    })
+    expect(right("preflight", "--spec", "-")).toMatchObject({ about: { file: "-" }, holdProbe: "dry-run" })
+    expect(left("capabilities", "--runtime", "a", "--spec", "b").text).toContain("not both")
+    expect(left("capabilities", "--runtime", "Pod/a").text).toContain("TrainingRuntime/NAME")
+  })
+
+  it("capabilities are named in any case; an unknown one is told all fourteen", () => {
+    expect(right("capabilities", "--explain", "outputread")).toMatchObject({ explain: "OutputRead" })
+    expect(left("capabilities", "--explain", "Flying").text).toContain("ContainerImage, NativeRequeue")
+  })
+
+  it("the hold probe is dry or real", () => {
+    expect(right("preflight", "--hold-probe", "real")).toMatchObject({ holdProbe: "real" })
+    expect(left("preflight", "--hold-probe", "maybe")).toMatchObject({ code: ExitCode.usage })
+  })
+
+  it("runtime needs a command; check takes a runtime or --all", () => {
+    expect(right("runtime", "check", "a")).toMatchObject({
+      command: "runtime check",
+      runtime: { kind: "ClusterTrainingRuntime", name: "a" }
+    })
+    expect(right("runtime", "check", "--all", "--json")).toMatchObject({ runtime: undefined, common: { json: true } })
+    expect(left("runtime", "check").text).toContain("Give a runtime or --all.")
+    expect(left("runtime", "check", "a", "--all").text).toContain("Give a runtime or --all.")
+    expect(left("runtime")).toMatchObject({ code: ExitCode.usage, text: expect.stringContaining("conform") })
+    expect(left("runtime", "chek")).toMatchObject({ code: ExitCode.usage })
+    expect(right("runtime", "conform", "a", "--name", "b")).toMatchObject({ command: "runtime conform", name: "b" })
+    expect(left("runtime", "conform", "a", "--name", "B_")).toMatchObject({ code: ExitCode.usage })
+  })
+
+  it("watch takes a TrainJob or a run, not both", () => {
+    expect(right("watch")).toMatchObject({ job: undefined, run: undefined })
+    expect(right("watch", "--run", "a", "--once")).toMatchObject({ run: "a", once: true })
+    expect(left("watch", "a", "--run", "b").code).toBe(ExitCode.usage)
+    expect(left("watch", "--until-over").code).toBe(ExitCode.usage)
+  })
+
+  it("every command teaches: examples that are accepted, and when it says no", () => {
+    const program = CommandLine.define(
+      "0",
+      () => undefined,
+      () => undefined
+    )
+    const names = ["", ...CommandLine.leaves(program).map(CommandLine.nameOf)]
+    expect(Object.keys(CommandLine.examples)).toEqual(expect.arrayContaining(names))
+    for (const name of names) {
+      const help = left(...name.split(" ").filter((word) => word !== ""), "--help").text
+      for (const [line, what] of CommandLine.examples[name] ?? []) {
+        expect(help).toContain(`  # ${what}\n  dispatch-kubeflow ${line}\n`)
+        const words = line.split(/ [|>&]/)[0]?.split(" ") ?? []
+        const parsed = CommandLine.parse(words, "0")
+        expect([line, parsed._tag]).toEqual([line, words[0] === "completion" ? "Show" : "Ask"])
+      }
+      const when = CommandLine.refusals[name]
+      if (when !== undefined) expect(help.replaceAll("\n", " ")).toContain(`3: ${when}`)
+    }
+  })
+
+  it("a help is as wide as the terminal", () => {
+    for (const columns of [80, 100, 140]) {
+      for (const name of [["--help"], ["output", "--help"], ["preflight", "--help"]]) {
+        const parsed = CommandLine.parse(name, "0", columns)
+        if (parsed._tag === "Ask") throw new Error("no help")
+        const wide = parsed.text
+          .split("\n")
+          .filter((line) => line.length > columns && !line.includes("dispatch-kubeflow") && !line.startsWith("  #"))
+        expect(wide).toEqual([])
+      }
+    }
+  })
+})
+
+const has = (shell: string): boolean =>
+  (process.env["PATH"] ?? "").split(":").some((folder) => existsSync(`${folder}/${shell}`))
+const run = (shell: string, ...args: ReadonlyArray<string>): string => {
+  const { status, stderr, stdout } = spawnSync(shell, args, { encoding: "utf8" })
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" })
+  return stdout
+}
+
+describe("completions", () => {
+  it("are printed for three shells, and no other", () => {
+    for (const shell of Completion.shells) {
+      expect(left("completion", shell)).toMatchObject({ code: 0, text: expect.stringContaining("preflight") })
+    }
+    expect(left("completion", "tcsh").code).toBe(ExitCode.usage)
+  })
+
+  const cases: ReadonlyArray<readonly [words: ReadonlyArray<string>, expected: ReadonlyArray<string>]> = [
+    [["wa"], ["watch"]],
+    [
+      ["runtime", "c"],
+      ["check", "conform"]
+    ],
+    [["runtime", "check", "--al"], ["--all"]],
+    [
+      ["preflight", "--hold-probe", ""],
+      ["dry-run", "real"]
+    ],
+    [
+      ["capabilities", "--explain", "Output"],
+      ["OutputPath", "OutputRetained", "OutputRead", "OutputFollow"]
+    ],
+    [["output", "run-1", "--fol"], ["--follow"]],
+    [["completion", "z"], ["zsh"]]
+  ]
+
+  for (const shell of Completion.shells) {
+    it.skipIf(!has(shell))(`${shell} reads its script`, ({ onTestFinished }) => {
+      const path = Terminal.temporaryFile(left("completion", shell).text, onTestFinished)
+      run(shell, "-n", path)
+    })
+  }
+
+  it.skipIf(!has("bash"))("bash completes commands, options and words", ({ onTestFinished }) => {
+    const path = Terminal.temporaryFile(left("completion", "bash").text, onTestFinished)
+    const ask = String.raw`source "$1"; shift; COMP_WORDS=(dispatch-kubeflow "$@"); COMP_CWORD=$#
+      _dispatch_kubeflow; printf '%s\n' "${"$"}{COMPREPLY[@]}"`
+    for (const [words, expected] of cases) {
+      expect(
+        run("bash", "-c", ask, "bash", path, ...words)
+          .trim()
+          .split("\n")
+      ).toEqual(expected)
+    }
+    expect(run("bash", "-c", ask, "bash", path, "preflight", "--hold-probe", "=", "r").trim()).toBe("real")
+  })
+
+  it.skipIf(!has("fish"))("fish completes commands, options and words", ({ onTestFinished }) => {
+    const path = Terminal.temporaryFile(left("completion", "fish").text, onTestFinished)
+    for (const [words, expected] of cases) {
+      const line = ["dispatch-kubeflow", ...words].join(" ")
+      const found = run("fish", "--no-config", "-c", `source $argv[1]; complete -C $argv[2]`, path, line)
+      const texts = found
+        .trim()
+        .split("\n")
+        .map((it) => it.split("\t")[0])
+      expect([words, texts.toSorted()]).toEqual([words, [...expected].toSorted()])
+    }
+  })
+
+  it.skipIf(!has("zsh"))("zsh completes commands, options and words", ({ onTestFinished }) => {
+    const path = Terminal.temporaryFile(left("completion", "zsh").text, onTestFinished)
+    // The real completion system, asked through a terminal of its own
+    const ask = String.raw`
+      zmodload zsh/zpty
+      zpty -b shell zsh -f -i
+      zpty -w shell 'PS1= ; unsetopt zle 2>/dev/null; autoload -U compinit; compinit -u -D; source '"$1"
+      zpty -w shell 'comppostfuncs=(show); show() { print -r -- "<<$compstate[nmatches]:$compstate[unambiguous]>>" }'
+      zpty -w shell 'setopt zle; bindkey "^I" complete-word; zle -C complete-word complete-word _main_complete'
+      sleep 1
+      zpty -n -w shell "dispatch-kubeflow $2"$'\t'
+      sleep 1
+      zpty -r shell answer '*<<*>>*'
+      print -r -- "$answer"`
+    for (const [line, expected] of [
+      ["wa", "<<1:watch>>"],
+      ["runtime check --al", "<<1:--all>>"],
+      ["completion z", "<<1:zsh>>"]
+    ]) {
+      expect(run("zsh", "-f", "-c", ask, "zsh", path, line ?? "")).toContain(expected)
+    }
+  })
+})
