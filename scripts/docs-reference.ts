@@ -3,11 +3,13 @@ import { readFileSync, writeFileSync } from "node:fs"
 import * as Access from "../packages/core/src/Access.js"
 import * as CapabilityTable from "../packages/core/src/decide/CapabilityTable.js"
 import * as RuntimeRules from "../packages/core/src/decide/RuntimeRules.js"
+import * as Cli from "../packages/k8s-live/src/cli/Reference.js"
 
 const parts: ReadonlyArray<readonly [page: string, part: string, text: string]> = [
   ["capabilities.md", "table", CapabilityTable.markdown()],
   ["runtime-rules.md", "rules", RuntimeRules.markdown()],
-  ["preflight.md", "permissions", Access.markdown()]
+  ["preflight.md", "permissions", Access.markdown()],
+  ...Cli.parts().map(([part, text]) => ["cli.md", part, text] as const)
 ]
 
 for (const [page, part, text] of parts) {

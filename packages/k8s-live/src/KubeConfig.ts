@@ -1,16 +1,17 @@
 /**
  * Where the API server is and who asks: kubeconfig files, in-cluster configuration, and the credentials they name.
  *
- * The files are read here, with errors that name the file and the field. `auth-provider` users (OIDC and its like) are
- * answered by `@kubernetes/client-node`, which is loaded only for them; plugins, token files, certificates and basic
+ * The files are read here, with errors that name the file and the field. `auth-provider` users other than OIDC are answered
+ * by `@kubernetes/client-node`, which is loaded only for them; plugins, OIDC, token files, certificates and basic
  * authentication are not left to it, because it runs plugins once per concurrent request, never renews them after a
- * 401, and ignores `tokenFile` and contexts without a user.
+ * 401, takes an OIDC token's lifetime for its end, and ignores `tokenFile` and contexts without a user.
  *
  * @module
  */
 import { createSecureContext } from "node:tls"
 import { type CommandExecutor, FileSystem } from "@effect/platform"
-import { Context, type Duration, Effect, Layer, Option, Redacted, Ref, type Scope } from "effect"
+import { Clock, Context, type Duration, Effect, Layer, Option, Redacted, Ref, type Scope } from "effect"
+import * as Advice from "./internal/Advice.js"
 import * as Authorization from "./internal/Authorization.js"
 import {
   clusterField,
@@ -80,6 +81,17 @@ export interface Service {
    * again, once for all who hold the same refused credentials.
    */
   readonly renew: (used: Credentials) => Effect.Effect<Option.Option<Credentials>, KubeConfigError>
+  /** Context, user and file, for messages: `context "x", user "u", /home/jane/.kube/config`. */
+  readonly identity: string
+  /** What to do when something fails; whole sentences without secrets. */
+  readonly advice: {
+    /** The server refused these credentials, and there are no others. */
+    readonly onRefusal: (used: Credentials) => Effect.Effect<string>
+    /** No TLS connection; `code` and `text` are Node's. */
+    readonly onTls: (code: string, text: string) => string
+    /** No connection. */
+    readonly onConnect: (code: string, text: string) => string
+  }
 }
 
 /** The configuration of one API server. */
@@ -156,7 +168,7 @@ export const load = Effect.fn("KubeConfig.load")(function* (
   const key = yield* pem(user["client-key"], user["client-key-data"], userField(selected, "client-key"))
 
   const given = options.source?._tag === "ClientNode" ? options.source.config : undefined
-  const authorization = yield* Authorization.make(selected, file, ca, given, timeout)
+  const authorization = yield* Authorization.make(selected, file, ca, given, environmentProxy, timeout)
   const impersonated = impersonation(user)
   const last = yield* Ref.make<
     | { readonly credentials: Credentials; readonly header: string | undefined; readonly material: TlsMaterial }
@@ -227,7 +239,15 @@ export const load = Effect.fn("KubeConfig.load")(function* (
       return fresh === used ? Option.none() : Option.some(fresh)
     })
 
-  const proxy = present(cluster["proxy-url"]) ?? (yield* environmentProxy(server))
+  const ownProxy = present(cluster["proxy-url"])
+  const proxy = ownProxy ?? (yield* environmentProxy(server))
+  const through =
+    proxy === undefined
+      ? undefined
+      : {
+          name: Advice.proxyName(proxy),
+          from: ownProxy === undefined ? "HTTPS_PROXY or HTTP_PROXY" : clusterField(selected, "proxy-url")
+        }
   return {
     origin: selected.origin,
     contextName: selected.contextName,
@@ -240,7 +260,24 @@ export const load = Effect.fn("KubeConfig.load")(function* (
     proxyUrl: proxy === undefined ? undefined : Redacted.make(proxy),
     disableCompression: cluster["disable-compression"] === true,
     credentials,
-    renew
+    renew,
+    identity: Advice.identity(selected),
+    advice: {
+      onRefusal: ({ headers, tls }) =>
+        Effect.map(Clock.currentTimeMillis, (now) => {
+          const { authorization: header } = Redacted.value(headers)
+          return Advice.ofRefusal(
+            selected,
+            {
+              header: typeof header === "string" ? header : undefined,
+              certificate: Redacted.value(tls).certificate
+            },
+            now
+          )
+        }),
+      onTls: (code, text) => Advice.ofTls(code, text, selected),
+      onConnect: (code, text) => Advice.ofConnection(code, text, server, through)
+    }
   }
 })
 
@@ -249,7 +286,7 @@ export const load = Effect.fn("KubeConfig.load")(function* (
  * service account (TokenRequest). It holds the token.
  */
 export const withToken = (
-  { credentials, server, skipTlsVerify, tlsServerName }: Service,
+  { credentials, proxyUrl, server, skipTlsVerify, tlsServerName }: Service,
   token: string,
   namespace?: string
 ): Effect.Effect<object, KubeConfigError> =>
@@ -259,6 +296,7 @@ export const withToken = (
       server,
       ...(skipTlsVerify ? { "insecure-skip-tls-verify": true } : {}),
       ...(tlsServerName === undefined ? {} : { "tls-server-name": tlsServerName }),
+      ...(proxyUrl === undefined ? {} : { "proxy-url": Redacted.value(proxyUrl) }),
       ...(ca === undefined ? {} : { "certificate-authority-data": Buffer.from(ca).toString("base64") })
     }
     return {

@@ -4,15 +4,45 @@
  * @module
  */
 import { readFileSync } from "node:fs"
+import { gunzip } from "node:zlib"
 import { Headers, HttpClient, type HttpClientRequest, type HttpClientResponse } from "@effect/platform"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import { Data, Duration, Effect, Either, Option, Redacted, Ref, type Scope } from "effect"
+import { Clock, Data, Duration, Effect, Either, Exit, Option, Random, Redacted, Ref, type Scope } from "effect"
 import { Agent, type Dispatcher, ProxyAgent } from "undici"
 import type { Credentials, KubeConfigError, Service as KubeConfigService } from "./KubeConfig.js"
 import * as Body from "./internal/Body.js"
+import * as RateLimit from "./RateLimit.js"
 import * as Redaction from "./internal/Redaction.js"
 
-/** How long to wait. Nothing here limits how long a stream may last while something still comes. */
+/** One request as it went, for a log. It holds no secret. */
+export interface Exchange {
+  /** `opened`: the headers of a watch or a log are there, its body comes. `ended`: all of it is over. */
+  readonly stage: "opened" | "ended"
+  readonly method: string
+  /** Path and query. Values of parameters that Kubernetes does not define, and page tokens, are left out. */
+  readonly target: string
+  /** 2 and more: the same request again, with other credentials or on another connection. */
+  readonly attempt: number
+  readonly status: number | undefined
+  /** `interrupted`: by this side. */
+  readonly outcome: "answered" | "failed" | "interrupted"
+  /** Why it failed, e.g. `connect: ECONNREFUSED …`. */
+  readonly failure: string | undefined
+  /** Milliseconds since it was sent. */
+  readonly duration: number
+  /** Milliseconds that it waited for the rate limit before. */
+  readonly waited: number
+  /** Of the body, as they were sent. */
+  readonly bytes: number
+}
+
+/** How fast requests may begin. */
+export type Rate = RateLimit.Rate
+
+/** Which queue a request waits in when the rate limit is reached. */
+export type Lane = RateLimit.Lane
+
+/** How long to wait, and how fast to ask. Nothing here limits how long a stream may last while something still comes. */
 export interface Options {
   /** Until a connection (TLS included) stands. Default 10 s. */
   readonly connectTimeout?: Duration.DurationInput | undefined
@@ -30,18 +60,27 @@ export interface Options {
   readonly bytesIdle?: Duration.DurationInput | undefined
   /** Put before `dispatch-kubeflow/<version>` in the `User-Agent`. */
   readonly userAgent?: string | undefined
+  /**
+   * How fast requests may begin; kubectl's 50 a second after a burst of 300 by default. Those that wait take turns by their
+   * kind: lists, watches, logs, single reads, writes.
+   */
+  readonly rateLimit?: Rate | "none" | undefined
+  /** Told of every request, twice of a stream. It must not fail and should be quick. */
+  readonly onExchange?: ((exchange: Exchange) => Effect.Effect<void>) | undefined
 }
 
 /** What kind of answer is expected, which decides how long its body may be silent. */
 export type Kind = "call" | "watch" | "bytes"
 
 /** Where it failed. */
-export type Phase = "connect" | "tls" | "credentials" | "stream" | "silence" | "size"
+export type Phase = "connect" | "tls" | "credentials" | "stream" | "silence" | "size" | "encoding"
 
-/** No answer, or an answer that broke off. `detail` is fit to be shown. */
+/** No answer, or an answer that broke off or cannot be read. `detail` and `remedy` are fit to be shown. */
 export class HttpFailure extends Data.TaggedError("HttpFailure")<{
   readonly phase: Phase
   readonly detail: string
+  /** What to do, as sentences. */
+  readonly remedy?: string
   readonly cause?: unknown
 }> {
   override get message(): string {
@@ -67,10 +106,14 @@ export interface KubeHttp {
   /** The request's URL is a path on the server. Closing the scope closes the exchange, whatever its state. */
   readonly send: (
     kind: Kind,
-    request: HttpClientRequest.HttpClientRequest
+    request: HttpClientRequest.HttpClientRequest,
+    how?: { readonly lane?: Lane; readonly attempt?: number }
   ) => Effect.Effect<Answer, HttpFailure, Scope.Scope>
   /** See `KubeConfig`'s `renew`. */
   readonly renew: (used: Credentials) => Effect.Effect<boolean, HttpFailure>
+  /** See `KubeConfig`'s fields of the same names. */
+  readonly identity: KubeConfigService["identity"]
+  readonly advice: KubeConfigService["advice"]
 }
 
 const version = (): string => {
@@ -82,30 +125,30 @@ const millis = (duration: Duration.DurationInput | undefined, otherwise: number)
   duration === undefined ? otherwise : Duration.toMillis(duration)
 
 /** What one exchange tells the agent's interceptor, and what it learns from it. */
-interface Exchange {
+interface Wire {
   readonly headers: Redacted.Redacted<Readonly<Record<string, string | ReadonlyArray<string>>>>
   readonly headersTimeout: number
   readonly bodyTimeout: number
   readonly body: Body.Body
 }
-const exchangeKey: unique symbol = Symbol("@dispatch-kubeflow/k8s-live/Exchange")
+const wireKey: unique symbol = Symbol("@dispatch-kubeflow/k8s-live/Wire")
 
 /**
  * Credentials are put on below HttpClient, where no span, log or error of it can see them. Time-outs too, because
  * platform-node sets its own per request; and the body is taken here, see `Body`.
  */
 const interceptor: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
-  const exchange = (options as { readonly [exchangeKey]?: Exchange })[exchangeKey]
-  if (exchange === undefined) return dispatch(options, handler)
+  const wire = (options as { readonly [wireKey]?: Wire })[wireKey]
+  if (wire === undefined) return dispatch(options, handler)
   return dispatch(
     {
       ...options,
-      headers: { ...(options.headers as Record<string, string>), ...Redacted.value(exchange.headers) } as Record<
+      headers: { ...(options.headers as Record<string, string>), ...Redacted.value(wire.headers) } as Record<
         string,
         string | Array<string>
       >,
-      headersTimeout: exchange.headersTimeout,
-      bodyTimeout: exchange.bodyTimeout,
+      headersTimeout: wire.headersTimeout,
+      bodyTimeout: wire.bodyTimeout,
       // undici gives a connection up after a DELETE with a body, which API servers read like any other
       reset: false
     },
@@ -115,13 +158,13 @@ const interceptor: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (opti
         handler.onRequestUpgrade?.(controller, status, headers, socket),
       onResponseStart: (controller, status, headers, message) =>
         handler.onResponseStart?.(controller, status, headers, message),
-      onResponseData: exchange.body.push,
+      onResponseData: wire.body.push,
       onResponseEnd: (controller, trailers) => {
-        exchange.body.end()
+        wire.body.end()
         handler.onResponseEnd?.(controller, trailers)
       },
       onResponseError: (controller, error) => {
-        exchange.body.fail(error)
+        wire.body.fail(error)
         handler.onResponseError?.(controller, error)
       }
     }
@@ -179,6 +222,41 @@ export const failureOf = (cause: unknown, answered: boolean): HttpFailure => {
   if (!answered && /Proxy/.test(text)) return make("connect")
   return make("stream")
 }
+
+const tooLarge = (limit: number): HttpFailure =>
+  new HttpFailure({ phase: "size", detail: `an answer of more than ${limit} bytes` })
+
+const unknownEncoding = (encoding: string): HttpFailure =>
+  new HttpFailure({
+    phase: "encoding",
+    detail: `a body in content-encoding "${Redaction.shown(encoding, 40)}", which was not asked for`
+  })
+
+/** Unpacks a body; one that would become larger than the limit is given up, not unpacked. */
+const unzipped = (body: Uint8Array, limit: number): Effect.Effect<Uint8Array, HttpFailure> =>
+  Effect.async((resume) => {
+    gunzip(body, { maxOutputLength: limit }, (error, all) => {
+      if (error === null) return resume(Effect.succeed(all))
+      return resume(
+        codeOf(error) === "ERR_BUFFER_TOO_LARGE"
+          ? tooLarge(limit)
+          : new HttpFailure({ phase: "encoding", detail: "a body that is not the gzip it says it is", cause: error })
+      )
+    })
+  })
+
+/** Ready sockets are looked at once a turn of the event loop. */
+const socketsSeen: Effect.Effect<void> = Effect.async((resume) => {
+  const timer = setImmediate(() => resume(Effect.void))
+  return Effect.sync(() => clearImmediate(timer))
+})
+
+const hungUp = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"])
+
+/** Whether the connection was closed before anything of an answer came: load balancers and restarting servers do that. */
+const neverAnswered = (failure: HttpFailure): boolean => failure.phase === "stream" && hungUp.has(codeOf(failure.cause))
+
+const laneOf: Readonly<Record<Kind, Lane>> = { call: "get", watch: "watch", bytes: "log" }
 
 // Strips a byte order mark, and tells of no broken character: JSON does
 const decoder = new TextDecoder()
@@ -260,35 +338,53 @@ export const make = Effect.fn("KubeHttp.make")(function* (
       return [connection, connection] as const
     })
 
+  const limiter =
+    options.rateLimit === "none"
+      ? RateLimit.unlimited
+      : yield* RateLimit.make(options.rateLimit ?? { qps: 50, burst: 300 })
+
   const credentialFailure = (error: KubeConfigError): HttpFailure =>
     new HttpFailure({ phase: "credentials", detail: error.message, cause: error })
 
-  const answerFor = (
-    exchange: Exchange,
-    credentials: Credentials,
-    response: HttpClientResponse.HttpClientResponse
-  ): Answer => {
-    const take = Effect.mapError(
-      exchange.body.take,
+  const advised = (failure: HttpFailure): HttpFailure => {
+    if (failure.phase !== "tls" && failure.phase !== "connect") return failure
+    const code = codeOf(failure.cause)
+    const { onConnect, onTls } = config.advice
+    const remedy = failure.phase === "tls" ? onTls(code, failure.detail) : onConnect(code, failure.detail)
+    return new HttpFailure({
+      phase: failure.phase,
+      detail: failure.detail,
+      cause: failure.cause,
+      remedy: `${remedy} (${config.identity})`
+    })
+  }
+
+  const answerFor = (wire: Wire, credentials: Credentials, response: HttpClientResponse.HttpClientResponse): Answer => {
+    const encoding = response.headers["content-encoding"] ?? "identity"
+    const raw = Effect.mapError(
+      wire.body.take,
       Option.map((error) => failureOf(error, true))
     )
-    const text = Effect.gen(function* () {
+    const collected = Effect.gen(function* () {
       const all: Array<Uint8Array> = []
       let size = 0
       for (;;) {
-        const taken = yield* Effect.either(take)
+        const taken = yield* Effect.either(raw)
         if (Either.isLeft(taken)) {
           if (Option.isSome(taken.left)) return yield* taken.left.value
-          return decoder.decode(Buffer.concat(all))
+          return Buffer.concat(all)
         }
         for (const piece of taken.right) {
           all.push(piece)
           size += piece.length
         }
-        if (size > maximumCallBytes) {
-          return yield* new HttpFailure({ phase: "size", detail: `an answer of more than ${maximumCallBytes} bytes` })
-        }
+        if (size > maximumCallBytes) return yield* tooLarge(maximumCallBytes)
       }
+    })
+    const text = Effect.flatMap(collected, (body) => {
+      if (encoding === "identity") return Effect.succeed(decoder.decode(body))
+      if (encoding === "gzip") return Effect.map(unzipped(body, maximumCallBytes), (all) => decoder.decode(all))
+      return unknownEncoding(encoding)
     }).pipe(
       Effect.timeoutFail({
         duration: callTimeout,
@@ -300,16 +396,22 @@ export const make = Effect.fn("KubeHttp.make")(function* (
       status: response.status,
       headers: response.headers,
       text,
-      take,
+      take: encoding === "identity" ? raw : Effect.mapError(unknownEncoding(encoding), Option.some),
       credentials
     }
   }
 
-  const send: KubeHttp["send"] = (kind, request) =>
+  /** One request on one connection. */
+  const exchange = (
+    kind: Kind,
+    request: HttpClientRequest.HttpClientRequest,
+    attempt: number,
+    waited: number
+  ): Effect.Effect<Answer, HttpFailure, Scope.Scope> =>
     Effect.gen(function* () {
       const credentials = yield* Effect.mapError(config.credentials, credentialFailure)
       const { client } = yield* connectionFor(credentials.tls)
-      const exchange: Exchange = {
+      const wire: Wire = {
         headers: credentials.headers,
         headersTimeout,
         bodyTimeout: idle[kind],
@@ -318,19 +420,75 @@ export const make = Effect.fn("KubeHttp.make")(function* (
       const prepared: HttpClientRequest.HttpClientRequest = {
         ...request,
         url: `${config.server}${request.url}`,
-        headers: Headers.set(request.headers, "user-agent", userAgent)
+        headers: Headers.setAll(request.headers, {
+          "user-agent": userAgent,
+          "accept-encoding": kind === "call" && !config.disableCompression ? "gzip" : "identity"
+        })
       }
-      const response = yield* client.execute(prepared).pipe(
+      const executed = client.execute(prepared).pipe(
         Effect.provideService(NodeHttpClient.UndiciRequestOptions, {
-          [exchangeKey]: exchange
+          [wireKey]: wire
         } as unknown as Dispatcher.RequestOptions),
-        Effect.mapError((error) => failureOf(exchange.body.failure() ?? error.cause ?? error, false))
+        Effect.mapError((error) => advised(failureOf(wire.body.failure() ?? error.cause ?? error, false)))
       )
-      return answerFor(exchange, credentials, response)
+      const told = options.onExchange
+      if (told === undefined) return answerFor(wire, credentials, yield* executed)
+      const began = yield* Clock.currentTimeMillis
+      const tell = (rest: Pick<Exchange, "stage" | "status" | "outcome" | "failure">): Effect.Effect<void> =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) =>
+          told({
+            ...rest,
+            method: request.method,
+            target: Redaction.target(request.url),
+            attempt,
+            duration: now - began,
+            waited,
+            bytes: wire.body.received()
+          })
+        )
+      const response = yield* Effect.onExit(executed, (exit) =>
+        Exit.match(exit, {
+          onSuccess: ({ status }) =>
+            kind === "call" ? Effect.void : tell({ stage: "opened", status, outcome: "answered", failure: undefined }),
+          onFailure: (cause) =>
+            tell({
+              stage: "ended",
+              status: undefined,
+              outcome: cause._tag === "Fail" ? "failed" : "interrupted",
+              failure: cause._tag === "Fail" ? cause.error.message : undefined
+            })
+        })
+      )
+      yield* Effect.addFinalizer(() => {
+        const failure = wire.body.failure()
+        const outcome = wire.body.complete() ? "answered" : failure === undefined ? "interrupted" : "failed"
+        return tell({
+          stage: "ended",
+          status: response.status,
+          outcome,
+          failure: outcome === "failed" ? failureOf(failure, true).message : undefined
+        })
+      })
+      return answerFor(wire, credentials, response)
+    })
+
+  const send: KubeHttp["send"] = (kind, request, { attempt = 1, lane = laneOf[kind] } = {}) =>
+    Effect.gen(function* () {
+      const waited = yield* limiter.turn(lane)
+      const once = exchange(kind, request, attempt, waited)
+      // A server that closed the connection while it was idle is noticed when this process next looks at its sockets
+      if (request.method !== "GET") return yield* Effect.zipRight(socketsSeen, once)
+      return yield* Effect.catchIf(once, neverAnswered, () =>
+        Effect.flatMap(Random.nextIntBetween(5, 25), (pause) =>
+          Effect.zipRight(Effect.sleep(pause), exchange(kind, request, attempt + 1, 0))
+        )
+      )
     })
 
   return {
     send,
-    renew: (used) => Effect.mapBoth(config.renew(used), { onFailure: credentialFailure, onSuccess: Option.isSome })
+    renew: (used) => Effect.mapBoth(config.renew(used), { onFailure: credentialFailure, onSuccess: Option.isSome }),
+    identity: config.identity,
+    advice: config.advice
   }
 })

@@ -8,7 +8,7 @@ import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { KubeReply, KubeTransport, WatchFrame } from "@dispatch-kubeflow/core/kube/KubeTransport"
 import { HttpBody, HttpClientRequest, UrlParams } from "@effect/platform"
 import { Chunk, Clock, Effect, Option, type Scope, Stream } from "effect"
-import type { Answer, HttpFailure, Kind, KubeHttp } from "./KubeHttp.js"
+import type { Answer, HttpFailure, Kind, KubeHttp, Lane } from "./KubeHttp.js"
 import * as Ndjson from "./internal/Ndjson.js"
 import * as Redaction from "./internal/Redaction.js"
 
@@ -27,21 +27,22 @@ const malformed = (request: KubeRequest.KubeRequest, detail: string): KubeError.
   new KubeError.KubeMalformed({ request: KubeRequest.withoutBody(request), detail })
 
 const unanswered = (request: KubeRequest.KubeRequest, failure: HttpFailure): KubeError.KubeError =>
-  failure.phase === "size"
+  failure.phase === "size" || failure.phase === "encoding"
     ? malformed(request, failure.detail)
     : new KubeError.KubeUnavailable({
         request: KubeRequest.withoutBody(request),
         phase: failure.phase,
         detail: failure.detail,
+        ...(failure.remedy === undefined ? {} : { remedy: failure.remedy }),
         cause: failure.cause
       })
 
 const mediaType = (answer: Answer): string => answer.headers["content-type"]?.split(";")[0]?.trim() ?? ""
 
-const describeBody = (answer: Answer, body: string): string => {
+const describeBody = ({ identity }: KubeHttp, answer: Answer, body: string): string => {
   const type = mediaType(answer)
   const words = Redaction.firstWords(body)
-  return `${type === "" ? "no content type" : type}, ${words === "" ? "no text" : `"${words}"`}`
+  return `${type === "" ? "no content type" : type}, ${words === "" ? "no text" : `"${words}"`}; asked with ${identity}`
 }
 
 /** Texts of `Warning` headers (RFC 7234 section 5.5: code, agent, quoted text, perhaps a quoted date). */
@@ -73,8 +74,23 @@ const statusOf = (body: string): KubeError.Status | undefined => {
 const everywhere: ReadonlySet<string> = new Set(["/version", "/api", "/apis"])
 
 /** The error for an answer that is not a success. */
-const refusal = (request: KubeRequest.KubeRequest, answer: Answer): Effect.Effect<never, KubeError.KubeError> =>
+const refusal = (
+  { advice, identity }: KubeHttp,
+  request: KubeRequest.KubeRequest,
+  answer: Answer
+): Effect.Effect<never, KubeError.KubeError> =>
   Effect.gen(function* () {
+    const unreachable = (phase: "connect" | "tls", detail: string, remedy: string): KubeError.KubeUnavailable =>
+      new KubeError.KubeUnavailable({
+        request: KubeRequest.withoutBody(request),
+        phase,
+        detail,
+        remedy: `${remedy} (${identity})`
+      })
+    // Of a proxy that forwards plain HTTP; one that is asked for a tunnel refuses it before any answer
+    if (answer.status === 407) {
+      return yield* unreachable("connect", "the proxy answers 407", advice.onConnect("", "407"))
+    }
     if (answer.status >= 300 && answer.status < 400) {
       const location = answer.headers["location"]
       const host = location !== undefined && URL.canParse(location) ? ` to ${new URL(location).host}` : ""
@@ -88,6 +104,14 @@ const refusal = (request: KubeRequest.KubeRequest, answer: Answer): Effect.Effec
     const retryAfter = parseRetryAfter(answer.headers["retry-after"], now)
     const status = statusOf(body)
     if (status !== undefined) return yield* KubeError.fromStatus(request, answer.status, status, retryAfter)
+    // What Go's servers say: https://pkg.go.dev/net/http
+    if (answer.status === 400 && body.includes("Client sent an HTTP request to an HTTPS server")) {
+      return yield* unreachable(
+        "tls",
+        "the server speaks TLS and was asked in plain HTTP",
+        "Write https:// in the cluster's server address."
+      )
+    }
     const words = Redaction.firstWords(body, 200)
     // A 403 without a Status comes from something in front of the API server: its words must not look like admission's
     const wordless = words === "" || (answer.status === 403 && KubeRequest.isWrite(request))
@@ -198,8 +222,14 @@ const badSegment = (request: KubeRequest.KubeRequest): string | undefined => {
   return undefined
 }
 
+const laneOf = (request: KubeRequest.KubeRequest): Lane => {
+  if (request.subresource === "log") return "log"
+  if (request.verb === "watch" || request.verb === "list") return request.verb
+  return KubeRequest.isWrite(request) ? "write" : "get"
+}
+
 /**
- * The transport over HTTP. It retries nothing, but that a 401 renews the credentials once: whether and when to try again
+ * The transport over HTTP. It retries nothing, but that a 401 renews the credentials once (and see `KubeHttp`): whether and when to try again
  * is decided above it.
  */
 export const make = (http: KubeHttp): KubeTransport => {
@@ -220,14 +250,29 @@ export const make = (http: KubeHttp): KubeTransport => {
       }
       const prepared = toHttp(request, accept)
       const broken = (failure: HttpFailure): KubeError.KubeError => unanswered(request, failure)
-      const send = Effect.mapError(http.send(kind, prepared), broken)
-      const first = yield* send
+      const send = (attempt: number): Effect.Effect<Answer, KubeError.KubeError, Scope.Scope> =>
+        Effect.mapError(http.send(kind, prepared, { lane: laneOf(request), attempt }), broken)
+      const refused = (error: KubeError.KubeUnauthorized, used: Answer): Effect.Effect<never, KubeError.KubeError> =>
+        Effect.flatMap(http.advice.onRefusal(used.credentials), (remedy) =>
+          Effect.fail(
+            new KubeError.KubeUnauthorized({
+              request: error.request,
+              status: error.status,
+              whose: http.identity,
+              remedy
+            })
+          )
+        )
+      const first = yield* send(1)
       if (isSuccess(first)) return first
-      const error = yield* Effect.flip(refusal(request, first))
+      const error = yield* Effect.flip(refusal(http, request, first))
       if (error._tag !== "KubeUnauthorized") return yield* error
-      if (!(yield* Effect.mapError(http.renew(first.credentials), broken))) return yield* error
-      const second = yield* send
-      return isSuccess(second) ? second : yield* refusal(request, second)
+      if (!(yield* Effect.mapError(http.renew(first.credentials), broken))) return yield* refused(error, first)
+      const second = yield* send(2)
+      if (isSuccess(second)) return second
+      return yield* Effect.catchTag(refusal(http, request, second), "KubeUnauthorized", (again) =>
+        refused(again, second)
+      )
     })
 
   return {
@@ -244,7 +289,7 @@ export const make = (http: KubeHttp): KubeTransport => {
                 /json/.test(mediaType(answer)) && !text.trimStart().startsWith("<")
                   ? // Its words would be an object's, which can hold env values
                     `${mediaType(answer)} that is not JSON, ${text.length} characters`
-                  : describeBody(answer, text)
+                  : describeBody(http, answer, text)
               )
           })
           const date = Date.parse(answer.headers["date"] ?? "")
@@ -263,7 +308,7 @@ export const make = (http: KubeHttp): KubeTransport => {
           const answer = yield* open("watch", request, "application/json")
           if (!/json/.test(mediaType(answer))) {
             const text = yield* Effect.mapError(answer.text, (failure) => unanswered(request, failure))
-            return yield* malformed(request, describeBody(answer, text))
+            return yield* malformed(request, describeBody(http, answer, text))
           }
           return frames(request, answer)
         })
@@ -277,7 +322,7 @@ export const make = (http: KubeHttp): KubeTransport => {
           }
           if (mediaType(answer) === "text/html") {
             const text = yield* Effect.mapError(answer.text, (failure) => unanswered(request, failure))
-            return yield* malformed(request, describeBody(answer, text))
+            return yield* malformed(request, describeBody(http, answer, text))
           }
           return Stream.repeatEffectChunkOption(Effect.map(takeOf(request, answer), joined))
         })

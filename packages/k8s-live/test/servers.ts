@@ -25,6 +25,8 @@ export interface Listening {
   readonly sockets: Set<Socket>
   /** Connections made so far. */
   readonly connections: () => number
+  /** Called at the end of every TLS handshake. */
+  readonly onSecure: (listener: () => void) => void
 }
 
 const listen = (
@@ -47,7 +49,14 @@ const listen = (
         resume(
           Effect.succeed({
             server,
-            listening: { url: `${scheme}://127.0.0.1:${port}`, port, requests, sockets, connections: () => connections }
+            listening: {
+              url: `${scheme}://127.0.0.1:${port}`,
+              port,
+              requests,
+              sockets,
+              connections: () => connections,
+              onSecure: (listener) => void server.on("secureConnection", listener)
+            }
           })
         )
       })

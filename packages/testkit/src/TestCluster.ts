@@ -119,6 +119,8 @@ export interface Service {
   readonly exit: (pod: PodRef, ending: Kubelet.Ending) => Effect.Effect<void>
   /** Somebody kills the container's process with SIGKILL. */
   readonly killPod: (pod: PodRef) => Effect.Effect<void>
+  /** The pod's kubelet takes it off the node, e.g. for want of memory. */
+  readonly evict: (pod: PodRef, eviction: Kubelet.Eviction) => Effect.Effect<void>
   /** Changes what a pod's containers do from now on. */
   readonly program: (pod: PodRef, program: Kubelet.Program) => Effect.Effect<void>
   /** A container writes lines (or any bytes) to its log, as its program would. */
@@ -298,6 +300,8 @@ export const start = (
         Effect.flatMap(uidOf(pod), (ref) => command((now) => kubelet.control.exit(ref, ending, now))),
       killPod: (pod) =>
         Effect.flatMap(uidOf(pod), (ref) => command((now) => kubelet.control.exit(ref, { code: 137 }, now))),
+      evict: (pod, eviction) =>
+        Effect.flatMap(uidOf(pod), (ref) => command((now) => kubelet.control.evict(ref.uid, eviction, now))),
       program: (pod, program) =>
         Effect.flatMap(uidOf(pod), (ref) => command(() => kubelet.control.program(ref.uid, program))),
       writeLog: (pod, text) =>

@@ -182,6 +182,16 @@ describe("what the differential checker found", () => {
         expect(yield* last(trainJob("t"), KubeRequest.make("create", trainJobs, { namespace, body: foo }))).toEqual(
           refused(422, `Foo.trainer.kubeflow.org "t" is invalid: ${isNot}`)
         )
+        // Kueue's webhook writes an object as the kind that it knows, and then there are defaults
+        const kueue = [
+          {
+            name: "mtrainjob.kb.io",
+            admit: ({ object }: Store.Review) => Either.right({ ...object, kind: "TrainJob" })
+          }
+        ]
+        expect(
+          yield* perform({ admission: kueue }, [KubeRequest.make("create", trainJobs, { namespace, body: foo })])
+        ).toMatchObject({ body: { kind: "TrainJob", spec: { runtimeRef: { kind: "ClusterTrainingRuntime" } } } })
         const put = (body: unknown) => KubeRequest.make("update", trainJobs, { namespace, name: "t", body })
         expect(
           yield* last(trainJob("t"), put({ ...foo, metadata: { name: "t", resourceVersion: "1" } }))

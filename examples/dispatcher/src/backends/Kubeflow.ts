@@ -1,9 +1,8 @@
 /**
  * A Kubeflow Trainer namespace as a backend: asks the adapter, and submits TrainJobs itself.
  *
- * A TrainJob is created suspended and without an admission entry. Starting it is one server-side apply of the entry and
- * `suspend: false`, on the very object that was read: a request that was under way when its dispatcher died finds another
- * `resourceVersion` once anything has happened since, and is refused.
+ * A TrainJob is created suspended, with the run's token, so that nothing starts it; `PlainOpening` and `KueueOpening` say how it is started and
+ * stopped for good.
  *
  * @module
  */
@@ -11,7 +10,7 @@ import type * as Adapter from "@dispatch-kubeflow/core/Adapter"
 import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import type * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import type { KubeError } from "@dispatch-kubeflow/core/kube/KubeError"
-import * as Resource from "@dispatch-kubeflow/core/kube/Resource"
+import type * as Resource from "@dispatch-kubeflow/core/kube/Resource"
 import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
 import * as Batch from "@dispatch-kubeflow/core/model/Batch"
 import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
@@ -22,6 +21,9 @@ import * as Watch from "@dispatch-kubeflow/core/Watch"
 import type * as Update from "@dispatch-kubeflow/core/decide/Update"
 import { Effect, Stream } from "effect"
 import * as Backend from "../Backend.js"
+import * as KueueOpening from "./kubeflow/KueueOpening.js"
+import * as Opening from "./kubeflow/Opening.js"
+import * as PlainOpening from "./kubeflow/PlainOpening.js"
 
 /** The annotation that says whose TrainJob it is. */
 export const tokenAnnotation = "example.dispatch-kubeflow.dev/run-token"
@@ -34,13 +36,9 @@ export interface Options {
   /** The adapter's own cluster, for what only a dispatcher writes. */
   readonly api: KubeApi.Service
   /** What the adapter's own entry says of the pods beside the admission count. */
-  readonly pod?:
-    | {
-        readonly annotations?: Readonly<Record<string, string>> | undefined
-        /** e.g. how soon pods give a lost Node up: five minutes when nothing is said. */
-        readonly tolerations?: ReadonlyArray<object> | undefined
-      }
-    | undefined
+  readonly pod?: Opening.Pod | undefined
+  /** Kueue mode: who holds the Lease of the admission check while this program answers it; see `CheckController`. */
+  readonly holder?: string | undefined
 }
 
 // The port's messages say what to do, and never hold a secret
@@ -73,7 +71,7 @@ const jobsAtRest = ["Suspended", "FailureTarget", "SuccessCriteriaMet", "Complet
 const finishedType = (conditions: Parameters<typeof trueCondition>[0]): string | undefined =>
   ["Complete", "Completed", "Failed"].find((type) => trueCondition(conditions, type) !== undefined)
 
-/** A backend over an adapter in plain mode. */
+/** A backend over an adapter. In Kueue mode a `CheckController` has to run beside it. */
 export const make = (options: Options): Backend.Backend => {
   const { adapter, api, name } = options
   const { namespace } = adapter.config
@@ -86,35 +84,40 @@ export const make = (options: Options): Backend.Backend => {
     new Backend.Unavailable({ backend: name, reason, cause })
   const fromKube = (error: KubeError): Backend.Unavailable => unavailable(error.message, error)
 
-  const find = <A extends Resource.KubeObject>(
-    resource: Resource.Resource<A, "Namespaced">,
-    objectName: string
-  ): Effect.Effect<A | undefined, KubeError> =>
-    Effect.catchIf(
-      Effect.map(api.get(resource, { namespace, name: objectName }), (object): A | undefined => object),
-      (error) => error._tag === "KubeNotFound" && error.subject === "object",
-      () => Effect.succeed(undefined)
+  const find = <A extends Resource.KubeObject>(resource: Resource.Resource<A, "Namespaced">, objectName: string) =>
+    Opening.find(api, resource, { namespace, name: objectName })
+
+  const { kueue } = adapter.config
+  const common = { api, namespace, pod: options.pod, unavailable }
+  const opening =
+    kueue === undefined
+      ? PlainOpening.make(common)
+      : KueueOpening.make({ ...common, kueue, holder: options.holder ?? name })
+
+  let isExamined = kueue === undefined
+  const examining = Effect.unsafeMakeSemaphore(1)
+  /** In Kueue mode the gate cannot be proven before a preflight. */
+  const examined = examining.withPermits(1)(
+    Effect.suspend(() =>
+      isExamined
+        ? Effect.void
+        : Effect.matchEffect(adapter.preflight(), {
+            onFailure: (error) => Effect.fail(unavailable(error.message, error)),
+            onSuccess: () =>
+              Effect.sync(() => {
+                isExamined = true
+              })
+          })
     )
-
-  const entry = AdapterConfig.runtimePatch({
-    // Each submission is started once: a run's next try is a TrainJob of its own
-    admission: 1,
-    annotations: options.pod?.annotations,
-    podSpec: options.pod?.tolerations === undefined ? undefined : { tolerations: options.pod.tolerations }
-  })
-
-  const hasEntry = (trainJob: Trainer.TrainJob): boolean =>
-    trainJob.spec?.runtimePatches?.some(({ manager }) => manager === AdapterConfig.patchManager) ?? false
+  )
 
   /** Whether the adapter may write; asked before every write that creates or starts something. */
   const writable = Effect.flatMap(
-    adapter.writable,
+    adapter.config.access === "read-only" ? adapter.writable : Effect.zipRight(examined, adapter.writable),
     (verdict): Effect.Effect<void, Backend.Refused | Backend.Unavailable> => {
       switch (verdict._tag) {
         case "Writable":
-          return adapter.config.kueue === undefined
-            ? Effect.void
-            : Effect.fail(new Backend.Refused({ backend: name, reason: "this example submits in plain mode only" }))
+          return Effect.void
         case "ReadOnly":
           return Effect.fail(new Backend.Refused({ backend: name, reason: verdict.reason }))
         case "ObserveOnly":
@@ -147,9 +150,16 @@ export const make = (options: Options): Backend.Backend => {
           Trainer.trainJobs,
           { namespace },
           {
-            metadata: { name: objectName, annotations: { [tokenAnnotation]: submission.token } },
+            metadata: {
+              name: objectName,
+              annotations: { [tokenAnnotation]: submission.token },
+              ...(opening.created.labels === undefined ? {} : { labels: opening.created.labels })
+            },
             spec: {
               suspend: true,
+              ...(opening.created.runtimePatches === undefined
+                ? {}
+                : { runtimePatches: opening.created.runtimePatches }),
               runtimeRef: { name: options.runtime },
               trainer: {
                 numNodes: work.nodes,
@@ -172,43 +182,14 @@ export const make = (options: Options): Backend.Backend => {
         : yield* adopt(there, submission)
     })
 
+  const allowed = Effect.catchTag(writable, "Refused", (error) => unavailable(error.reason))
+
   const start: Backend.Backend["start"] = (submission) =>
     Effect.gen(function* () {
-      const { name: objectName } = ref(submission)
-      const found = yield* find(Trainer.trainJobs, objectName)
+      const found = yield* find(Trainer.trainJobs, ref(submission).name)
       if (found?.metadata.uid !== submission.id) return "Gone" as const
-      // With the entry it was started before, whatever has become of it since
-      if (hasEntry(found) || found.spec?.suspend !== true || typeof found.metadata.deletionTimestamp === "string") {
-        return "Started" as const
-      }
-      yield* Effect.catchTag(writable, "Refused", (error) => unavailable(error.reason))
-      const apply = (dryRun: boolean) =>
-        api.patch(
-          Trainer.trainJobs,
-          { namespace, name: objectName },
-          {
-            type: "apply",
-            fieldManager: AdapterConfig.patchManager,
-            force: true,
-            dryRun,
-            body: {
-              apiVersion: Resource.apiVersion(Trainer.trainJobs),
-              kind: Trainer.trainJobs.kind,
-              metadata: {
-                name: objectName,
-                namespace,
-                uid: submission.id,
-                resourceVersion: found.metadata.resourceVersion
-              },
-              spec: { suspend: false, runtimePatches: [entry] }
-            }
-          }
-        )
-      const rehearsed = yield* apply(true)
-      if (rehearsed.spec?.suspend === true) {
-        return yield* unavailable("the server suspends what is started: something else admits TrainJobs here")
-      }
-      yield* apply(false)
+      // What becomes of one that is being deleted is reported
+      if (typeof found.metadata.deletionTimestamp !== "string") yield* opening.start(found, allowed)
       return "Started" as const
     }).pipe(
       Effect.retry({ times: attempts, while: (error) => error._tag === "KubeConflict" }),
@@ -238,31 +219,31 @@ export const make = (options: Options): Backend.Backend => {
       const ours = found !== undefined && (submission.id === undefined || found.metadata.uid === submission.id)
       if (ours && isOurs(found, submission)) {
         if (trueCondition(found.status?.conditions, "Complete") !== undefined) return "Succeeded" as const
-        if (found.spec?.suspend !== true) {
-          const held = api.patch(
-            Trainer.trainJobs,
-            { namespace, name: objectName },
-            {
-              type: "merge",
-              fieldManager: AdapterConfig.patchManager,
-              body: { metadata: { uid: found.metadata.uid }, spec: { suspend: true } }
-            }
-          )
-          // Without its runtime a TrainJob can be deleted, but not changed. In the foreground it would be started again
-          yield* Effect.catchTag(held, "KubeDenied", () =>
-            api.remove(
-              Trainer.trainJobs,
-              { namespace, name: objectName },
-              { propagation: "Background", uid: found.metadata.uid }
-            )
-          )
-        }
+        yield* opening.shut(found)
       }
       // Another TrainJob of that name has parts of the same names: they are not ours to wait for
       if (found !== undefined && !ours) return "Fenced" as const
       const quiet = yield* isQuiet(objectName, found === undefined)
       return quiet ? ("Fenced" as const) : yield* unavailable(`the parts of TrainJob ${objectName} are not at rest yet`)
-    }).pipe(Effect.mapError((error) => (error._tag === "Unavailable" ? error : fromKube(error))))
+    }).pipe(
+      Effect.retry({ times: attempts, while: (error) => error._tag === "KubeConflict" }),
+      Effect.mapError((error) => (error._tag === "Unavailable" ? error : fromKube(error)))
+    )
+
+  const stopped: Backend.Backend["stopped"] = (submission) =>
+    Effect.gen(function* () {
+      const { ceased, cautions, ended, pods, reasons } = yield* adapter.ceased(ref(submission))
+      const answer = { ceased, ended, reasons, cautions }
+      if (ceased || ended || pods.length > 0) return answer
+      // The adapter knows no yes about pods that were never seen; who alone could start them knows that it did not
+      const found = yield* find(Trainer.trainJobs, ref(submission).name)
+      const isNew =
+        found !== undefined &&
+        found.metadata.uid === submission.id &&
+        isOurs(found, submission) &&
+        opening.isUntouched(found)
+      return isNew ? { ...answer, ended: true, cautions: [...cautions, "It was never started."] } : answer
+    }).pipe(Effect.mapError((error) => unavailable(error.message, error)))
 
   return {
     name,
@@ -275,12 +256,9 @@ export const make = (options: Options): Backend.Backend => {
     fence,
     reports: adapter.watch(Watch.namespace(namespace)).pipe(
       Stream.mapConcat(reportOf),
+      Stream.mapEffect((report) => opening.told(report, `${report.run}-${report.n}`)),
       Stream.mapError((error) => unavailable(error.message, error))
     ),
-    stopped: (submission) =>
-      Effect.mapBoth(adapter.ceased(ref(submission)), {
-        onFailure: (error) => unavailable(error.message, error),
-        onSuccess: ({ ceased, ended, reasons, cautions }) => ({ ceased, ended, reasons, cautions })
-      })
+    stopped
   }
 }

@@ -4,7 +4,14 @@
  */
 import { FastCheck } from "effect"
 
-export const permissions = ["get nodes", "get pods/log", "watch pods", "patch trainjobs", "create trainjobs"] as const
+export const permissions = [
+  "get nodes",
+  "get pods/log",
+  "watch pods",
+  "patch trainjobs",
+  "create trainjobs",
+  "update workloads"
+] as const
 export type Permission = (typeof permissions)[number]
 
 /** When the dispatcher dies: now, or at its next write to the cluster or to its journal. */
@@ -17,11 +24,21 @@ export type Command =
   | { readonly _tag: "Exit"; readonly process: number; readonly code: number }
   | { readonly _tag: "Succeed" }
   | { readonly _tag: "DeletePod"; readonly pod: number; readonly force: boolean }
-  | { readonly _tag: "Lose" | "Return" | "PowerOff" | "PowerOn" | "DeleteNode" | "Untaint"; readonly node: number }
+  | {
+      readonly _tag: "Lose" | "Return" | "PowerOff" | "PowerOn" | "DeleteNode" | "Untaint" | "Shutdown"
+      readonly node: number
+    }
   | { readonly _tag: "Taint"; readonly node: number; readonly effect: "NoExecute" | "NoSchedule" }
   | { readonly _tag: "Cut"; readonly kind: "watch" | "log"; readonly how: "broken" | "end" }
   | { readonly _tag: "Partition" | "Heal" | "Compact" | "Restart" | "AddNode" }
   | { readonly _tag: "DeleteJobSet"; readonly jobSet: number }
+  /** With Kueue: somebody of a higher priority comes, or goes. */
+  | { readonly _tag: "Preempt" | "Yield" }
+  /** With Kueue: the controller of the admission check, beside the dispatcher. */
+  | { readonly _tag: "StopController" | "StartController" }
+  /** With Kueue: a person's doing. */
+  | { readonly _tag: "DeleteWorkload" | "Hold" | "Release"; readonly workload: number }
+  | { readonly _tag: "Suspend"; readonly trainJob: number }
   | { readonly _tag: "Revoke" | "Grant"; readonly permission: Permission }
   | { readonly _tag: "Kill"; readonly death: Death }
   | { readonly _tag: "DeleteTrainJob"; readonly trainJob: number; readonly propagation: "Foreground" | "Background" }
@@ -52,6 +69,7 @@ const parseOne = (text: string): Command => {
     case "PowerOn":
     case "DeleteNode":
     case "Untaint":
+    case "Shutdown":
       return { _tag, node: Number(first) }
     case "Taint":
       return { _tag, node: Number(first), effect: second === "NoSchedule" ? "NoSchedule" : "NoExecute" }
@@ -63,7 +81,17 @@ const parseOne = (text: string): Command => {
     case "Compact":
     case "Restart":
     case "AddNode":
+    case "Preempt":
+    case "Yield":
+    case "StopController":
+    case "StartController":
       return { _tag }
+    case "DeleteWorkload":
+    case "Hold":
+    case "Release":
+      return { _tag, workload: Number(first) }
+    case "Suspend":
+      return { _tag, trainJob: Number(first) }
     case "DeleteJobSet":
       return { _tag, jobSet: Number(first) }
     case "Revoke":
@@ -96,10 +124,14 @@ export const parse = (text: string): ReadonlyArray<Command> =>
 
 /** A world's constitution, and what happens in it. */
 export interface Script {
-  readonly mode: "plain" | "read-only" | "observe-only"
+  readonly mode: "read-write" | "read-only" | "observe-only"
+  /** Kueue admits, with quota for one run; the dispatcher answers its admission check. */
+  readonly kueue: boolean
   readonly outOfService: "always" | "unless-ready"
   /** Programs ignore SIGTERM. */
   readonly stubborn: boolean
+  /** Pods that fail are replaced, which the adapter accepts only when it is told to. */
+  readonly replacing: boolean
   readonly seed: number
   readonly commands: ReadonlyArray<Command>
 }
@@ -108,7 +140,8 @@ const printed = (script: Script): Script & FastCheck.WithToStringMethod => ({
   ...script,
   [FastCheck.toStringMethod]: () =>
     [
-      `\n  a ${script.mode} backend, out-of-service ${script.outOfService}, ${script.stubborn ? "stubborn" : "obedient"} programs, seed ${script.seed}`,
+      `\n  a ${script.mode} backend ${script.kueue ? "with Kueue" : "in plain mode"}, out-of-service ${script.outOfService}, ` +
+        `${script.stubborn ? "stubborn" : "obedient"} programs${script.replacing ? ", pods are replaced" : ""}, seed ${script.seed}`,
       ...script.commands.map((command) => `    ${describe(command)}`)
     ].join("\n")
 })
@@ -116,14 +149,23 @@ const printed = (script: Script): Script & FastCheck.WithToStringMethod => ({
 /** A script that is written down. */
 export const scripted = (
   commands: string,
-  options: Partial<Pick<Script, "mode" | "outOfService" | "stubborn">> = {}
+  options: Partial<Pick<Script, "mode" | "kueue" | "outOfService" | "stubborn" | "replacing">> = {}
 ): Script =>
-  printed({ mode: "plain", outOfService: "always", stubborn: false, seed: 1, ...options, commands: parse(commands) })
+  printed({
+    mode: "read-write",
+    kueue: false,
+    outOfService: "always",
+    stubborn: false,
+    replacing: false,
+    seed: 1,
+    ...options,
+    commands: parse(commands)
+  })
 
 const index = FastCheck.nat(5)
 const one = FastCheck.constant
 
-const command: FastCheck.Arbitrary<Command> = FastCheck.oneof(
+const common: ReadonlyArray<FastCheck.WeightedArbitrary<Command>> = [
   { weight: 3, arbitrary: FastCheck.record({ _tag: one("Submit" as const), run: FastCheck.constantFrom("a", "b") }) },
   {
     weight: 10,
@@ -157,7 +199,8 @@ const command: FastCheck.Arbitrary<Command> = FastCheck.oneof(
         "PowerOn" as const,
         "DeleteNode" as const,
         "DeleteNode" as const,
-        "Untaint" as const
+        "Untaint" as const,
+        "Shutdown" as const
       ),
       node: index
     })
@@ -223,19 +266,59 @@ const command: FastCheck.Arbitrary<Command> = FastCheck.oneof(
       lines: FastCheck.integer({ min: 1, max: 4 })
     })
   }
-)
+]
 
-/** Scripts: mostly a plain backend, always beginning with a run that starts. */
-export const script: FastCheck.Arbitrary<Script> = FastCheck.record({
-  mode: FastCheck.oneof(
-    { weight: 10, arbitrary: one("plain" as const) },
-    { weight: 1, arbitrary: one("read-only" as const) },
-    { weight: 1, arbitrary: one("observe-only" as const) }
-  ),
-  outOfService: FastCheck.constantFrom("always" as const, "always" as const, "unless-ready" as const),
-  stubborn: FastCheck.boolean(),
-  seed: FastCheck.integer({ min: 1, max: 1000 }),
-  commands: FastCheck.array(command, { minLength: 2, maxLength: 16 })
-}).map((it) =>
-  printed({ ...it, commands: [{ _tag: "Submit", run: "a" }, { _tag: "Advance", seconds: 2 }, ...it.commands] })
+const queued: ReadonlyArray<FastCheck.WeightedArbitrary<Command>> = [
+  {
+    weight: 12,
+    arbitrary: FastCheck.constantFrom<Command>(
+      { _tag: "Preempt" },
+      { _tag: "Preempt" },
+      { _tag: "Preempt" },
+      { _tag: "Yield" },
+      { _tag: "Yield" },
+      { _tag: "StopController" },
+      { _tag: "StartController" }
+    )
+  },
+  {
+    weight: 6,
+    arbitrary: FastCheck.record({
+      _tag: FastCheck.constantFrom("DeleteWorkload" as const, "Hold" as const, "Release" as const),
+      workload: index
+    })
+  },
+  { weight: 2, arbitrary: FastCheck.record({ _tag: one("Suspend" as const), trainJob: index }) }
+]
+
+const commands = (all: ReadonlyArray<FastCheck.WeightedArbitrary<Command>>) =>
+  FastCheck.array(FastCheck.oneof(...all), { minLength: 2, maxLength: 16 })
+const plain = commands(common)
+const withKueue = commands([...common, ...queued])
+
+const scriptOf = (kueue: boolean, happen: FastCheck.Arbitrary<ReadonlyArray<Command>>): FastCheck.Arbitrary<Script> =>
+  FastCheck.record({
+    mode: FastCheck.oneof(
+      { weight: 10, arbitrary: one("read-write" as const) },
+      { weight: 1, arbitrary: one("read-only" as const) },
+      { weight: 1, arbitrary: one("observe-only" as const) }
+    ),
+    kueue: one(kueue),
+    outOfService: FastCheck.constantFrom("always" as const, "always" as const, "unless-ready" as const),
+    stubborn: FastCheck.boolean(),
+    replacing: FastCheck.oneof({ weight: 7, arbitrary: one(false) }, { weight: 1, arbitrary: one(true) }),
+    seed: FastCheck.integer({ min: 1, max: 1000 }),
+    commands: happen
+  }).map((it) =>
+    // With Kueue the first start waits for the proof of the gate
+    printed({
+      ...it,
+      commands: [{ _tag: "Submit", run: "a" }, { _tag: "Advance", seconds: kueue ? 15 : 2 }, ...it.commands]
+    })
+  )
+
+/** Scripts: mostly a backend that may write, one in four with Kueue, always beginning with a run that starts. */
+export const script: FastCheck.Arbitrary<Script> = FastCheck.oneof(
+  { weight: 3, arbitrary: scriptOf(false, plain) },
+  { weight: 1, arbitrary: scriptOf(true, withKueue) }
 )

@@ -5,9 +5,11 @@ import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
+import * as KueueObjects from "@dispatch-kubeflow/testkit/stages/KueueObjects"
 import * as Objects from "@dispatch-kubeflow/testkit/stages/Objects"
 import { Chunk, Clock, Effect, Either, Exit, Fiber, Option, Stream } from "effect"
 import type { TrainJobRef } from "@dispatch-kubeflow/core/TrainJobRef"
+import * as CheckController from "../../src/backends/kubeflow/CheckController.js"
 import { current } from "../../src/Entry.js"
 import { type Follower, namespace, type World } from "./World.js"
 
@@ -175,19 +177,57 @@ const submissions = (world: World): Effect.Effect<ReadonlyArray<{ readonly name:
     return found
   })
 
+/** What an audit does not tell of a new TrainJob, its name, the truth does: see `made`. */
+const isCreate = ({ plural, verb }: KubeRequest.KubeRequest): boolean => plural === "trainjobs" && verb === "create"
+
+/** What the preflight tries, whatever it finds out about the gate. */
+const isProbe = (name: string | undefined): boolean => name?.startsWith("dispatch-probe-") === true
+
+/** The check's controller is dead for so long that every look at its Lease shows it. */
+const lapse = (world: World): number =>
+  (world.uncontrolledSince() ?? Number.POSITIVE_INFINITY) + (CheckController.leaseSeconds + 5) * 1000
+
 const audit = (world: World, seen: Memory): Effect.Effect<Lies> =>
   Effect.map(world.cluster.audit, (entries) => {
-    const lies = entries.slice(seen.audited).flatMap(({ request, user }) => {
-      if (!KubeRequest.isWrite(request)) return []
+    const { mode } = world.script
+    const lies = entries.slice(seen.audited).flatMap(({ at, code, request, user }) => {
+      if (!KubeRequest.isWrite(request) || request.query["dryRun"] !== undefined) return []
       const what = KubeRequest.describe(request)
       if (user === "reader") return [`the read-only reader wrote: ${what}`]
-      return user === "dispatcher" && world.script.mode !== "plain"
-        ? [`a ${world.script.mode} backend wrote: ${what}`]
+      if (user !== "dispatcher") return []
+      const allowed = mode === "read-write" || (mode === "observe-only" && (isCreate(request) || isProbe(request.name)))
+      if (!allowed) return [`a ${mode} backend wrote: ${what}`]
+      return code < 300 && at > lapse(world) && request.plural === "workloads" && request.subresource === "status"
+        ? [`the check's controller is dead, and the dispatcher wrote: ${what}`]
         : []
     })
     seen.audited = entries.length
     return lies
   })
+
+/** Nobody makes a TrainJob who may not start it. */
+const made = (world: World): Lies =>
+  world.made.flatMap(({ at, name, uid }) => {
+    if (isProbe(name) || world.foreign.has(uid)) return []
+    if (world.script.mode !== "read-write") return [`a ${world.script.mode} backend made TrainJob ${name}`]
+    return at > lapse(world) ? [`the check's controller is dead, and the dispatcher made TrainJob ${name}`] : []
+  })
+
+/** With Kueue: each submission is let in once, nobody else's is, and what was not let in does not run. */
+const gated = (world: World, alive: ReadonlyArray<Live>): Lies => {
+  if (!world.script.kueue) return []
+  return [
+    ...[...world.letIn].flatMap(([uid, times]) => [
+      ...(times > 1 ? [`TrainJob ${uid} was let in ${times} times`] : []),
+      ...(world.foreign.has(uid) ? [`TrainJob ${uid} is somebody else's, and was let in by the dispatcher`] : [])
+    ]),
+    ...alive.flatMap(({ pod, trainJobUid }) =>
+      trainJobUid === "" || world.foreign.has(trainJobUid) || world.letIn.has(trainJobUid)
+        ? []
+        : [`${pod} runs, and was not let in`]
+    )
+  ]
+}
 
 const untouched = (world: World): Effect.Effect<Lies> =>
   Effect.map(Effect.orDie(world.cluster.admin.list(Trainer.trainJobs, { namespace })), ({ items }) =>
@@ -235,7 +275,9 @@ const capabilities = (world: World): Effect.Effect<Lies> =>
     const may = world.granted().has("get pods/log")
     const lies: Array<string> = []
     if (answers.length !== 14) lies.push(`${answers.length} capabilities were answered`)
-    if ((read.answer === "yes") !== may) lies.push(`OutputRead is ${read.answer}, and the permission is ${may}`)
+    // A backend that made its preflight remembers what it found until it is refused
+    if (!world.script.kueue && (read.answer === "yes") !== may)
+      lies.push(`OutputRead is ${read.answer}, and the permission is ${may}`)
     for (const { capability, support } of answers) {
       const bare = support.answer === "yes" && support.source === "declared"
       if (!bare && (support.reason ?? "") === "" && support.answer !== "yes") lies.push(`${capability} has no reason`)
@@ -278,7 +320,8 @@ const concernsNobody = new Set(["Write", "Cut", "Compact", "Grant", "AddNode", "
 export const check = (world: World, seen: Memory, step: string): Effect.Effect<Lies> =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
-    const lies: Array<string> = [...single(world, yield* processes(world))]
+    const living = yield* processes(world)
+    const lies: Array<string> = [...single(world, living), ...gated(world, living), ...made(world)]
     const known = yield* submissions(world)
     const life = world.life()
     for (const { name, uid } of known) {
@@ -310,6 +353,17 @@ export const check = (world: World, seen: Memory, step: string): Effect.Effect<L
     return lies
   })
 
+/** With Kueue: it was let in once, and would have to be let in again. */
+const hasLostItsChance = (world: World, uid: string): Effect.Effect<boolean> =>
+  Effect.map(world.machines.view, (view) =>
+    view
+      .ownedBy(KueueObjects.workloads, uid)
+      .some(
+        ({ spec, status }) =>
+          world.letIn.has(uid) && spec.active !== false && status?.admissionChecks?.[0]?.state === "Pending"
+      )
+  )
+
 /** After everything was mended and time has passed: no run is stuck where it could go on. */
 export const settled = (world: World): Effect.Effect<Lies> =>
   Effect.gen(function* () {
@@ -333,6 +387,9 @@ export const settled = (world: World): Effect.Effect<Lies> =>
           ({ status: is, type }) => is === "True" && (type === "Failed" || type === "Complete")
         )
         if (over === true) lies.push(`run ${run}: ${ref.name} is over, and nobody noticed`)
+        else if (yield* hasLostItsChance(world, attempt.id)) {
+          lies.push(`run ${run}: ${ref.name} was let in and stopped, and nobody noticed`)
+        }
         continue
       }
       const verdict = yield* atOnce(world, life.adapter.ceased(ref))

@@ -11,15 +11,18 @@ import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { KubeTransport } from "@dispatch-kubeflow/core/kube/KubeTransport"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
+import * as Kueue from "@dispatch-kubeflow/core/model/Kueue"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
+import * as KueueObjects from "@dispatch-kubeflow/testkit/stages/KueueObjects"
 import * as Objects from "@dispatch-kubeflow/testkit/stages/Objects"
 import { type Options, TestCluster } from "@dispatch-kubeflow/testkit/TestCluster"
 import { KeyValueStore } from "@effect/platform"
-import { Clock, Effect, Exit, Option, Scope, Stream } from "effect"
+import { Clock, Effect, Exit, Fiber, Option, Scope, Stream } from "effect"
 import type * as Backend from "../../src/Backend.js"
+import * as CheckController from "../../src/backends/kubeflow/CheckController.js"
 import * as Kubeflow from "../../src/backends/Kubeflow.js"
 import type { decide } from "../../src/decide.js"
 import * as Dispatcher from "../../src/Dispatcher.js"
@@ -62,8 +65,11 @@ export interface Life {
   readonly store: EvidenceStore.Service
   readonly dispatcher: Dispatcher.Service
   readonly scope: Scope.CloseableScope
+  readonly api: KubeApi.Service
   readonly dead: { value: boolean }
   readonly followers: Map<string, Follower>
+  /** The controller of the admission check, while it runs. */
+  controller: Fiber.RuntimeFiber<never> | undefined
 }
 
 /** A pod that was once created. */
@@ -90,6 +96,12 @@ export interface World {
   /** When somebody last vouched for a Node, by a taint or by deleting it. */
   readonly vouched: ReadonlyMap<string, number>
   readonly foreign: ReadonlySet<string>
+  /** Every TrainJob that was ever created, and when. */
+  readonly made: ReadonlyArray<{ readonly name: string; readonly uid: string; readonly at: number }>
+  /** With Kueue: how often each TrainJob was let in, by uid. */
+  readonly letIn: ReadonlyMap<string, number>
+  /** With Kueue: since when the check's controller is stopped while the dispatcher lives. */
+  readonly uncontrolledSince: () => number | undefined
   /** Since when the dispatcher can watch without hindrance. */
   readonly watchingSince: () => number | undefined
   readonly perform: (command: Command) => Effect.Effect<void>
@@ -122,7 +134,9 @@ const roles = (granted: ReadonlySet<Permission>): ReadonlyArray<object> => {
     rule("jobset.x-k8s.io", "jobsets", ["get", "list", "watch"]),
     rule("batch", "jobs", ["get", "list", "watch"]),
     rule("", "events", ["get", "list", "watch"]),
-    rule("coordination.k8s.io", "leases", ["get"])
+    rule("coordination.k8s.io", "leases", ["get"]),
+    rule("kueue.x-k8s.io", "workloads", ["get", "list", "watch"]),
+    ...["localqueues", "clusterqueues", "admissionchecks"].map((resource) => rule("kueue.x-k8s.io", resource, ["get"]))
   ]
   const role = (name: string, rules: ReadonlyArray<object>) => [
     { ...rbac, kind: "ClusterRole", metadata: { name }, rules },
@@ -144,7 +158,10 @@ const roles = (granted: ReadonlySet<Permission>): ReadonlyArray<object> => {
         "delete",
         ...when("patch trainjobs", "patch"),
         ...when("create trainjobs", "create")
-      ])
+      ]),
+      rule("kueue.x-k8s.io", "workloads", when("update workloads", "update")),
+      ...["workloads/status", "admissionchecks/status"].map((resource) => rule("kueue.x-k8s.io", resource, ["update"])),
+      rule("coordination.k8s.io", "leases", ["create", "update"])
     ]),
     // It may write, so that what it writes is its own doing
     ...role(readerUser, [
@@ -152,32 +169,35 @@ const roles = (granted: ReadonlySet<Permission>): ReadonlyArray<object> => {
       rule("", "pods", ["*"]),
       rule("", "pods/log", ["get"]),
       rule("", "nodes", ["*"]),
-      rule("trainer.kubeflow.org", "trainjobs", ["*"])
+      rule("trainer.kubeflow.org", "trainjobs", ["*"]),
+      rule("kueue.x-k8s.io", "*", ["*"])
     ])
   ]
 }
 
-const runtime = Fixtures.torchConforming("torch-conforming", {
-  pod: {
-    // Five minutes of tolerance and one rank per Node cost a test time, not truth
-    tolerations: ["not-ready", "unreachable"].map((key) => ({
-      key: `node.kubernetes.io/${key}`,
-      operator: "Exists",
-      effect: "NoExecute",
-      tolerationSeconds: 5
-    })),
-    affinity: {
-      podAntiAffinity: {
-        requiredDuringSchedulingIgnoredDuringExecution: [
-          {
-            topologyKey: "kubernetes.io/hostname",
-            labelSelector: { matchExpressions: [{ key: JobSet.jobSetNameLabel, operator: "Exists" }] }
-          }
-        ]
+const runtimeOf = (script: Script): Fixtures.Body =>
+  Fixtures.torchConforming("torch-conforming", {
+    ...(script.replacing ? { backoffLimit: 6 } : {}),
+    pod: {
+      // Five minutes of tolerance and one rank per Node cost a test time, not truth
+      tolerations: ["not-ready", "unreachable"].map((key) => ({
+        key: `node.kubernetes.io/${key}`,
+        operator: "Exists",
+        effect: "NoExecute",
+        tolerationSeconds: 5
+      })),
+      affinity: {
+        podAntiAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: [
+            {
+              topologyKey: "kubernetes.io/hostname",
+              labelSelector: { matchExpressions: [{ key: JobSet.jobSetNameLabel, operator: "Exists" }] }
+            }
+          ]
+        }
       }
     }
-  }
-})
+  })
 
 const kueue: AdapterConfig.KueueConfig = {
   localQueue: "queue",
@@ -186,9 +206,37 @@ const kueue: AdapterConfig.KueueConfig = {
   lease: { namespace: "kube-system", name: "check" }
 }
 
+/** A runtime whose containers ask for one CPU: what Kueue counts. */
+const withCpu = (runtime: Fixtures.Body): object =>
+  JSON.parse(JSON.stringify(runtime), (key, value: unknown) =>
+    key === "containers" && Array.isArray(value)
+      ? value.map((container: object) => ({ ...container, resources: { requests: { cpu: "1" } } }))
+      : value
+  ) as object
+
+const shutdownTaint = "node.cloudprovider.kubernetes.io/shutdown"
+const highPriority = "high"
+const other = "other"
+
+/** Quota for one run of two ranks. */
+const queues: ReadonlyArray<readonly [body: object, namespace?: string]> = [
+  [Fixtures.resourceFlavor("default")],
+  [Fixtures.workloadPriorityClass(highPriority, 100)],
+  [Fixtures.admissionCheck(kueue.admissionCheck, { controllerName: kueue.controllerName })],
+  [
+    Fixtures.clusterQueue("pool", {
+      quotas: { default: { cpu: "2" } },
+      admissionChecks: [kueue.admissionCheck],
+      withinClusterQueue: "LowerPriority"
+    })
+  ],
+  [Fixtures.localQueue(kueue.localQueue, { clusterQueue: "pool" }), namespace]
+]
+
 /** What the cluster is made with. */
 export const clusterOptions = (script: Script): Options => ({
   seed: script.seed,
+  kueue: script.kueue,
   monitorGracePeriod: "20 seconds",
   programs: (pod: Objects.Pod) => ({
     output: [{ after: 0, text: `${pod.metadata.uid} 0\n` }],
@@ -210,39 +258,55 @@ export const make = (script: Script, pieces: Pieces = {}) =>
     const owners = new Map<string, string>()
     const vouched = new Map<string, number>()
     const foreign = new Set<string>()
+    const made: Array<World["made"][number]> = []
+    const letIn = new Map<string, number>()
     const files = new Map<string, string>()
     const late: Array<Effect.Effect<unknown>> = []
     let partitioned = false
     let life: Life | undefined
     let death: Death | undefined
     let watchingSince: number | undefined
+    let uncontrolledSince: number | undefined
     let nodes = 3
 
     // ---- the truth
+    const answers = new Map<string, string>()
+    const noteAdmission = (workload: KueueObjects.Workload): void => {
+      const owner = Objects.controllerOf(workload)?.uid ?? ""
+      const state = workload.status?.admissionChecks?.find(({ name }) => name === kueue.admissionCheck)?.state ?? ""
+      const before = answers.get(workload.metadata.uid)
+      answers.set(workload.metadata.uid, state)
+      if (state === "Ready" && before !== "Ready") letIn.set(owner, (letIn.get(owner) ?? 0) + 1)
+    }
     yield* Effect.forkIn(
       Stream.runForEach(cluster.changes(0), ({ object: raw, type }) =>
-        Effect.sync(() => {
+        Effect.map(Clock.currentTimeMillis, (at) => {
           const object = raw as unknown as Objects.Raw
+          if (Objects.is(KueueObjects.workloads, object)) return noteAdmission(object)
           if (type !== "ADDED") return
-          if (Objects.is(Objects.pods, object)) {
+          const { name, uid } = object.metadata
+          if (object.kind === "TrainJob") {
+            made.push({ name, uid, at })
+          } else if (Objects.is(Objects.pods, object)) {
             const labels = object.metadata.labels ?? {}
-            pods.set(object.metadata.uid, {
-              uid: object.metadata.uid,
-              name: object.metadata.name,
+            pods.set(uid, {
+              uid,
+              name,
               rank: labels["batch.kubernetes.io/job-completion-index"] ?? "",
               jobSetUid: labels[JobSet.jobSetUidLabel] ?? "",
               lines: 1
             })
           } else if (object.kind === "JobSet") {
             const owner = object.metadata.ownerReferences?.find(({ kind }) => kind === "TrainJob")
-            if (owner !== undefined) owners.set(object.metadata.uid, owner.uid)
+            if (owner !== undefined) owners.set(uid, owner.uid)
           }
         })
       ),
       outer
     )
     yield* cluster.seed(roles(granted))
-    yield* machines.create(runtime)
+    yield* machines.create(script.kueue ? withCpu(runtimeOf(script)) : runtimeOf(script))
+    if (script.kueue) for (const [body, where] of queues) yield* machines.create(body, where)
     for (let node = 1; node <= nodes; node += 1) yield* machines.createNode(`n${node}`)
     yield* time.rest
 
@@ -308,7 +372,9 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       namespace,
       outOfService: script.outOfService,
       access: script.mode === "read-only" ? "read-only" : "read-write",
-      kueue: script.mode === "observe-only" ? kueue : undefined
+      // Without Kueue, or without the check's controller, the gate is never proven
+      kueue: script.kueue || script.mode === "observe-only" ? kueue : undefined,
+      inPlaceRestarts: script.replacing ? "accept" : "refuse"
     })
 
     const follow = (adapter: Adapter.Service, follower: Follower): Effect.Effect<void> =>
@@ -336,7 +402,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
         Effect.provideService(EvidenceStore.EvidenceStore, store)
       )
       const adapter = pieces.adapter?.(made, deps) ?? made
-      const backend = Kubeflow.make({ name: "kubeflow", runtime: "torch-conforming", adapter, api })
+      const backend = Kubeflow.make({ name: "kubeflow", runtime: "torch-conforming", adapter, api, holder: user })
       const book = yield* Effect.provideService(Journal.make, KeyValueStore.KeyValueStore, disk(dead))
       const followers = new Map<string, Follower>()
       const dispatcher = yield* Dispatcher.make({
@@ -354,7 +420,14 @@ export const make = (script: Script, pieces: Pieces = {}) =>
         Effect.provideService(Scope.Scope, scope),
         Effect.orDie
       )
-      return { adapter, store, dispatcher, scope, dead, followers }
+      const life: Life = { adapter, api, store, dispatcher, scope, dead, followers, controller: undefined }
+      return life
+    })
+
+    const control = Effect.gen(function* () {
+      if (life === undefined || life.controller !== undefined || !script.kueue || script.mode !== "read-write") return
+      uncontrolledSince = undefined
+      life.controller = yield* Effect.forkIn(CheckController.run({ api: life.api, kueue, holder: user }), life.scope)
     })
 
     const readerApi = cluster.as(Rbac.user(readerUser))
@@ -371,6 +444,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       const { scope } = life
       life = undefined
       watchingSince = undefined
+      uncontrolledSince = undefined
       // What is killed is not waited for; what is left of it reaches neither the cluster nor the disk
       yield* Effect.forkDaemon(Scope.close(scope, Exit.void))
       yield* cluster.disconnect({ user })
@@ -381,6 +455,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       if (life !== undefined) return
       life = yield* live
       watchingSince = yield* Clock.currentTimeMillis
+      yield* control
     })
 
     const settle = Effect.gen(function* () {
@@ -479,11 +554,22 @@ export const make = (script: Script, pieces: Pieces = {}) =>
           case "Untaint": {
             const node = yield* machines.get(Objects.nodes, { name: nodeNamed(command.node) })
             if (node === undefined) return
-            const taints = (node.spec?.taints ?? []).filter(({ key }) => key !== Core.outOfServiceTaint)
+            const taints = (node.spec?.taints ?? []).filter(
+              ({ key }) => key !== Core.outOfServiceTaint && key !== shutdownTaint
+            )
             yield* admin
               .patch(Core.nodes, { name: node.metadata.name }, { type: "merge", body: { spec: { taints } } })
               .pipe(Effect.ignore)
             return
+          }
+          case "Shutdown": {
+            // A cloud's controller believes that the machine is off: nobody's word, and it may be wrong
+            const node = yield* machines.get(Objects.nodes, { name: nodeNamed(command.node) })
+            if (node === undefined) return
+            const taints = [...(node.spec?.taints ?? []), { key: shutdownTaint, effect: "NoSchedule" }]
+            return yield* admin
+              .patch(Core.nodes, { name: node.metadata.name }, { type: "merge", body: { spec: { taints } } })
+              .pipe(Effect.ignore)
           }
           case "Cut":
             yield* disturbed
@@ -548,6 +634,61 @@ export const make = (script: Script, pieces: Pieces = {}) =>
             if (Option.isSome(created)) foreign.add(created.value.metadata.uid)
             return
           }
+          case "Preempt": {
+            if (!script.kueue) return
+            const created = yield* Effect.option(
+              admin.create(
+                Trainer.trainJobs,
+                { namespace },
+                Fixtures.trainJob(other, {
+                  numNodes: 1,
+                  labels: { [Kueue.queueNameLabel]: kueue.localQueue, [KueueObjects.priorityLabel]: highPriority }
+                })
+              )
+            )
+            if (Option.isSome(created)) foreign.add(created.value.metadata.uid)
+            return
+          }
+          case "Yield":
+            return yield* Effect.ignore(
+              admin.remove(Trainer.trainJobs, { namespace, name: other }, { propagation: "Background" })
+            )
+          case "StopController":
+            if (life?.controller === undefined) return
+            yield* Fiber.interruptFork(life.controller)
+            life.controller = undefined
+            uncontrolledSince = yield* Clock.currentTimeMillis
+            return
+          case "StartController":
+            return yield* control
+          case "DeleteWorkload":
+          case "Hold":
+          case "Release": {
+            const workload = pick((yield* machines.view).list(KueueObjects.workloads, namespace), command.workload)
+            if (workload === undefined) return
+            const ref = { namespace, name: workload.metadata.name }
+            return yield* Effect.ignore(
+              command._tag === "DeleteWorkload"
+                ? admin.remove(Kueue.workloads, ref, { propagation: "Background" })
+                : admin.patch(Kueue.workloads, ref, {
+                    type: "merge",
+                    body: { spec: { active: command._tag === "Release" } }
+                  })
+            )
+          }
+          case "Suspend": {
+            if (!script.kueue) return
+            const { items } = yield* Effect.orDie(admin.list(Trainer.trainJobs, { namespace }))
+            const found = pick(items, command.trainJob)
+            if (found === undefined) return
+            return yield* Effect.ignore(
+              admin.patch(
+                Trainer.trainJobs,
+                { namespace, name: found.metadata.name },
+                { type: "merge", body: { spec: { suspend: true } } }
+              )
+            )
+          }
           case "Write": {
             const process = pick(yield* machines.processes, command.process)
             return process === undefined ? undefined : yield* write(process.podUid, command.lines)
@@ -563,6 +704,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       yield* bury
       yield* boot
       yield* Effect.forEach(late.splice(0), (request) => request)
+      yield* perform({ _tag: "Yield" })
       for (let index = 0; index < nodes; index += 1) {
         yield* perform({ _tag: "Return", node: index })
         yield* perform({ _tag: "Untaint", node: index })
@@ -583,6 +725,9 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       owners,
       vouched,
       foreign,
+      made,
+      letIn,
+      uncontrolledSince: () => uncontrolledSince,
       watchingSince: () => watchingSince,
       perform,
       settle,

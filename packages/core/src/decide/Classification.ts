@@ -375,6 +375,8 @@ const deletionFact = (pod: Pod): Fact =>
 
 type PodEnd =
   | { readonly _tag: "None" }
+  /** Its container has ended, and its kubelet has yet to say what the pod's end was, e.g. an eviction. */
+  | { readonly _tag: "Open"; readonly missing: string; readonly evidence: ReadonlyArray<Fact> }
   | { readonly _tag: "Incident"; readonly incident: Incident }
   /** It ended and nobody saw how. */
   | { readonly _tag: "Unseen"; readonly missing: string; readonly evidence: ReadonlyArray<Fact> }
@@ -462,6 +464,14 @@ const readEnd = (evidence: Evidence.Evidence, pod: Pod): PodEnd => {
         cause: { _tag: "Misconfigured", reason: terminated.reason, detail: terminated.message ?? "" },
         evidence: facts
       })
+    }
+    // A kubelet that evicts a pod tells the exit of the container first, the reason with the phase
+    if (first && !ended && deletionAt === undefined) {
+      return {
+        _tag: "Open",
+        missing: `the end of ${podName(pod)}: its container alone was seen to end`,
+        evidence: facts
+      }
     }
     if (first) {
       const signal = signalOf(terminated)
@@ -675,6 +685,7 @@ export const podOutcome = (evidence: Evidence.Evidence, pod: Evidence.PodRecord)
   const end = endOf(evidence, pod)
   switch (end._tag) {
     case "None":
+    case "Open":
       return undefined
     case "Incident":
       return { _tag: "Explained", cause: end.incident.cause, evidence: end.incident.evidence, at: end.incident.time }
@@ -733,7 +744,7 @@ const causeOfEnd = (evidence: Evidence.Evidence, subject: Subject): Explained =>
 
   const ends = endsByRank(evidence, unheld(subject))
   const incidents = ends.flatMap((end) => (end._tag === "Incident" ? [end.incident] : [])).toSorted(byTime)
-  const unseen = ends.flatMap((end) => (end._tag === "Unseen" ? [end] : []))
+  const unseen = ends.flatMap((end) => (end._tag === "Unseen" || end._tag === "Open" ? [end] : []))
   const first = incidents[0]
   const deadline = incidents.find((it) => it.cause._tag === "DeadlineExceeded")
   if (deadline !== undefined) return deadline
@@ -967,7 +978,7 @@ const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => 
   }
   if (isEnding(evidence, subject)) {
     const ends = endsByRank(evidence, pods)
-    return ends.every(({ _tag }) => _tag === "None")
+    return ends.every(({ _tag }) => _tag === "None" || _tag === "Open")
       ? located("Stopping")
       : located("Stopping", causeOfEnd(evidence, subject))
   }

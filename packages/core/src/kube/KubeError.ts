@@ -133,13 +133,15 @@ export class KubeForbidden extends Data.TaggedError("KubeForbidden")<Context> {
   }
 }
 
-/** 401: the server does not accept the credentials. */
-export class KubeUnauthorized extends Data.TaggedError("KubeUnauthorized")<Context> {
+/** 401: the server does not accept the credentials. `whose` says whose they are, `remedy` what to do, where that is known. */
+export class KubeUnauthorized extends Data.TaggedError("KubeUnauthorized")<
+  Context & { readonly whose?: string; readonly remedy?: string }
+> {
   override get message(): string {
     return sentence(
       this,
-      "the server does not accept the credentials",
-      "Renew the token or certificate in the kubeconfig."
+      `the server does not accept the credentials${this.whose === undefined ? "" : ` (${this.whose})`}`,
+      this.remedy ?? "Renew the token or certificate in the kubeconfig."
     )
   }
 }
@@ -184,32 +186,41 @@ export type Phase = "connect" | "tls" | "credentials" | "stream" | "server" | "k
 
 /**
  * No usable answer now: 429, 5xx, a connection that cannot be made or broke. Trying again later may help.
- * `retryAfter` is the server's own wish, in milliseconds.
+ * `retryAfter` is the server's own wish, in milliseconds; `remedy` what to do, where more is known than the phase.
  */
 export class KubeUnavailable extends Data.TaggedError("KubeUnavailable")<
-  Context & { readonly phase: Phase; readonly retryAfter?: number; readonly code?: number; readonly detail?: string }
+  Context & {
+    readonly phase: Phase
+    readonly retryAfter?: number
+    readonly code?: number
+    readonly detail?: string
+    readonly remedy?: string
+  }
 > {
   override get message(): string {
     const detail = this.detail === undefined ? "" : ` (${this.detail})`
+    const again = KubeRequest.isWrite(this.request)
+      ? "Whether it was done is not known: read before trying again."
+      : "It is safe to try again."
     switch (this.phase) {
       case "connect":
         return sentence(
           this,
           `the API server cannot be reached${detail}`,
-          "Is the server address right, and is it up? Try `kubectl version`."
+          this.remedy ?? "Is the server address right, and is it up? Try `kubectl version`."
         )
       case "tls":
         return sentence(
           this,
           `the TLS connection cannot be made${detail}`,
-          "Check certificate-authority-data and tls-server-name in the kubeconfig."
+          this.remedy ?? "Check certificate-authority-data and tls-server-name in the kubeconfig."
         )
       case "credentials":
         return sentence(this, `the credentials cannot be had${detail}`, "Nothing was sent.")
       case "stream":
-        return sentence(this, `the connection broke${detail}`, "It is safe to try again.")
+        return sentence(this, `the connection broke${detail}`, again)
       case "silence":
-        return sentence(this, `the server has gone silent${detail}`, "It is safe to try again.")
+        return sentence(this, `the server has gone silent${detail}`, again)
       case "kubelet":
         return sentence(this, `the node's kubelet does not answer${detail}`, "It is safe to try again.")
       case "server":

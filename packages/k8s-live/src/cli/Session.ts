@@ -20,6 +20,7 @@ import * as KubeConfig from "../KubeConfig.js"
 import type * as Diagnosis from "./Diagnosis.js"
 import type * as Invocation from "./Invocation.js"
 import type * as Render from "./Render.js"
+import * as RequestLog from "./RequestLog.js"
 import type { Size } from "./WatchTable.js"
 
 /** Where text goes and comes from. `out` waits until the reader has taken it, so that a slow pipe slows the source. */
@@ -94,22 +95,24 @@ export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Co
       message: `--namespace ${common.namespace} is not the namespace of the TrainJob, "${choices.namespace}"`
     })
   }
+  const { err, look } = yield* Terminal
+  const note = (text: string): Effect.Effect<void> => err(look.paint("dim", `-- ${text}`))
   const paths = common.kubeconfig
   const live = yield* Layer.build(
     KubeApiLive.layer({
       ...(paths === undefined ? {} : { source: KubeConfig.Source.Files({ paths: [paths] }) }),
       context: common.context,
-      namespace: common.namespace ?? choices.namespace
+      namespace: common.namespace ?? choices.namespace,
+      ...(common.verbose ? { http: { onExchange: (exchange) => note(RequestLog.line(exchange)) } } : {})
     })
   )
   const api = Context.get(live, KubeApi.KubeApi)
+  const config = Context.get(live, KubeConfig.KubeConfig)
+  if (common.verbose) yield* note(RequestLog.head(config))
   // A cluster that is not there now is told at once; what breaks later is ridden out. Hardened clusters refuse the path
   if (choices.mayBeAway !== true) yield* Effect.catchTag(api.serverVersion, "KubeForbidden", () => Effect.void)
-  const config = Context.get(live, KubeConfig.KubeConfig)
   const namespace = config.namespace ?? "default"
   const store = yield* Layer.build(evidenceStore(common.evidence))
-  const { err, look } = yield* Terminal
-  const note = (text: string): Effect.Effect<void> => err(look.paint("dim", `-- ${text}`))
   // An outage fails every watch and every attempt alike: once a minute is enough
   const lately = new Map<string, number>()
   const trouble = (error: KubeError, text: string): Effect.Effect<void> =>

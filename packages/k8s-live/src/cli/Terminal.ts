@@ -62,9 +62,37 @@ export const wrap = (text: string, width: number): ReadonlyArray<string> => {
 
 const gap = "  "
 
+const narrowest = 24
+
+/** A row of which not all columns fit beside each other: as many as do on each line, the last one below, all indented. */
+const stack = (cells: ReadonlyArray<Cell>, paint: Paint, width: number): ReadonlyArray<string> => {
+  const shown = ({ text, tone }: Cell): string => (tone === undefined || text === "" ? text : paint(tone, text))
+  const lines: Array<string> = []
+  let line = ""
+  let length = 0
+  for (const cell of cells.slice(0, -1).filter(({ text }) => text !== "")) {
+    if (length > 0 && length + gap.length + cell.text.length > width) {
+      lines.push(line)
+      line = ""
+      length = 0
+    }
+    const before = length > 0 || lines.length > 0 ? gap : ""
+    line += before + shown(cell)
+    length += before.length + cell.text.length
+  }
+  if (length > 0) lines.push(line)
+  const last = cells.at(-1)
+  if (last === undefined || last.text === "") return lines
+  const indent = cells.length > 1 ? gap : ""
+  return [
+    ...lines,
+    ...wrap(last.text, Math.max(narrowest, width - indent.length)).map((text) => indent + shown({ ...last, text }))
+  ]
+}
+
 /**
  * Rows under a header. All columns but the last are as wide as their widest text; the last is wrapped to what is left of
- * `width`, so that a long reason stays under its heading.
+ * `width`, so that a long reason stays under its heading. Where too little is left it stands below the others.
  */
 export const table = (
   header: ReadonlyArray<string>,
@@ -72,12 +100,15 @@ export const table = (
   paint: Paint,
   width: number
 ): string => {
+  const titles = header.map((text) => ({ text, tone: "dim" as const }))
   const widths = header.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => row[column]?.text.length ?? 0))
   )
   const last = header.length - 1
-  const before = widths.slice(0, last).reduce((sum, it) => sum + it + gap.length, 0)
-  const room = Math.max(24, width - before)
+  const room = width - widths.slice(0, last).reduce((sum, it) => sum + it + gap.length, 0)
+  if (room < Math.min(narrowest, widths[last] ?? 0)) {
+    return [titles, ...rows].flatMap((cells) => stack(cells, paint, width)).join("\n")
+  }
   const render = (cells: ReadonlyArray<Cell>): ReadonlyArray<string> => {
     const wrapped = wrap(cells[last]?.text ?? "", room)
     return wrapped.map((part, index) => {
@@ -94,5 +125,5 @@ export const table = (
       return (last === 0 ? right : `${left}${gap}${right}`).trimEnd()
     })
   }
-  return [...render(header.map((text) => ({ text, tone: "dim" as const }))), ...rows.flatMap(render)].join("\n")
+  return [...render(titles), ...rows.flatMap(render)].join("\n")
 }

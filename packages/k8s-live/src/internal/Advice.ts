@@ -56,7 +56,8 @@ export const ofRefusal = (
   const tokenEnd = expiryOf(sent.header)
   const expired = tokenEnd !== undefined && tokenEnd <= now ? `The token expired at ${at(tokenEnd)}. ` : ""
   const tokenFile = present(user.tokenFile)
-  if (tokenFile !== undefined) return `${expired}Renew the content of ${tokenFile}; it was read again. ${whoami(selected)}`
+  if (tokenFile !== undefined)
+    return `${expired}Renew the content of ${tokenFile}; it was read again. ${whoami(selected)}`
   if (present(user.token) !== undefined) return `${expired}Write a new token for the user. ${whoami(selected)}`
   if (present(user.username) !== undefined) {
     return "API servers accept no user name and password any more; use a token, a certificate or a plugin."
@@ -88,7 +89,9 @@ export const ofTls = (code: string, text: string, selected: Selected): string =>
   if (code === "ERR_TLS_CERT_ALTNAME_INVALID") {
     return `The certificate is for other names: correct the server address of ${cluster}, or set its tls-server-name to one of them.`
   }
-  if (/WRONG_VERSION_NUMBER|wrong version number|PACKET_LENGTH_TOO_LONG|packet length too long/.test(`${code} ${text}`)) {
+  if (
+    /WRONG_VERSION_NUMBER|wrong version number|PACKET_LENGTH_TOO_LONG|packet length too long/.test(`${code} ${text}`)
+  ) {
     return `The server does not speak TLS: correct the port, or write http:// in the server address of ${cluster} if plain HTTP is meant.`
   }
   if (/ALERT/i.test(`${code} ${text}`)) {

@@ -5,11 +5,13 @@
  */
 import type { RequestOptions } from "node:https"
 import { CommandExecutor } from "@effect/platform"
-import { Clock, type Duration, Effect, Either, Ref, type Scope } from "effect"
+import { Clock, type Duration, Effect, Either, Ref, Schema, type Scope } from "effect"
+import { expiryOf } from "./Advice.js"
 import { type Refuse, refuser, userField } from "./Check.js"
 import { present, type ExecEntry, type Selected, type UserEntry } from "./Document.js"
 import * as ExecCredential from "./ExecCredential.js"
-import type { KubeConfigError } from "./KubeConfigError.js"
+import { KubeConfigError } from "./KubeConfigError.js"
+import * as Oidc from "./Oidc.js"
 import * as Redaction from "./Redaction.js"
 import * as SingleFlight from "./SingleFlight.js"
 import type { ClientNodeKubeConfig } from "./Source.js"
@@ -109,22 +111,83 @@ const fromExec = (
     }
   })
 
-/** `exp` of a JSON web token in epoch milliseconds; its signature is the server's business. */
-export const expiryOf = (header: string): number | undefined => {
-  const payload = /^Bearer [\w-]+\.([\w-]+)\.[\w-]*$/.exec(header)?.[1]
-  if (payload === undefined) return undefined
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(payload, "base64url").toString("utf8"))
-    const exp = typeof claims === "object" && claims !== null && "exp" in claims ? claims.exp : undefined
-    return typeof exp === "number" ? exp * 1000 : undefined
-  } catch {
-    return undefined
-  }
-}
+const oidcRemedy = "Log in again with the tool that wrote the kubeconfig, or use its exec plugin."
+
+/** An OpenID Connect login: its id token as long as it lasts, then a new one for the refresh token. */
+const fromOidc = (
+  selected: Selected,
+  file: (path: string, field: string) => Effect.Effect<Watched>,
+  proxyFor: (url: string) => Effect.Effect<string | undefined, KubeConfigError>,
+  timeout: Duration.DurationInput
+): Effect.Effect<Authorization, KubeConfigError, Scope.Scope> =>
+  Effect.gen(function* () {
+    const field = userField(selected, "auth-provider (oidc)")
+    const refuse = (problem: string, advice = oidcRemedy): KubeConfigError => refuser(selected)(field, problem, advice)
+    const decoded = Schema.decodeUnknownEither(Oidc.OidcConfig)(selected.user["auth-provider"]?.config ?? {})
+    if (Either.isLeft(decoded)) return yield* refuse("a field of its config is not text", "Put it into quotes.")
+    const config = decoded.right
+    const issuer = present(config["idp-issuer-url"])
+    if (issuer !== undefined && !URL.canParse(issuer)) {
+      return yield* refuse("idp-issuer-url is not a URL", "Write it as https://host/path.")
+    }
+    const clientId = present(config["client-id"])
+    const proxy = issuer === undefined ? undefined : yield* proxyFor(issuer)
+    const caData = present(config["idp-certificate-authority-data"])
+    const caFile = present(config["idp-certificate-authority"])
+    const ca =
+      caData !== undefined
+        ? constant(yield* decodePem(caData, field, refuser(selected)))
+        : caFile === undefined
+          ? undefined
+          : yield* file(caFile, field)
+    const tokens = yield* Ref.make({
+      idToken: present(config["id-token"]),
+      refreshToken: present(config["refresh-token"])
+    })
+    const flight = yield* SingleFlight.make(
+      Effect.gen(function* () {
+        const { idToken, refreshToken } = yield* Ref.get(tokens)
+        if (refreshToken === undefined || issuer === undefined || clientId === undefined) {
+          const what = idToken === undefined ? "there is no id-token" : "the id-token is not accepted any more"
+          return yield* refuse(`${what}, and nothing to renew it with (refresh-token, idp-issuer-url, client-id)`)
+        }
+        const next = yield* Oidc.refresh(
+          issuer,
+          clientId,
+          present(config["client-secret"]),
+          refreshToken,
+          ca === undefined ? undefined : yield* ca.read,
+          proxy
+        ).pipe(
+          Effect.mapError((error) => (error instanceof KubeConfigError ? error : refuse(error.problem))),
+          Effect.timeoutFail({
+            duration: timeout,
+            onTimeout: () => refuse("the issuer gives no answer", "Is it reachable from here?")
+          })
+        )
+        yield* Ref.set(tokens, next)
+        return next.idToken
+      })
+    )
+    return {
+      value: Effect.gen(function* () {
+        const { idToken } = yield* Ref.get(tokens)
+        const usable = idToken !== undefined && !(yield* Oidc.isOver(expiryOf(bearer(idToken))))
+        return { header: bearer(usable ? idToken : yield* flight) }
+      }),
+      // A token without a successor is kept, so that the server's refusal is what is told
+      expire: (refused) =>
+        Ref.update(tokens, (kept) =>
+          bearer(kept.idToken) === refused.header && kept.refreshToken !== undefined
+            ? { ...kept, idToken: undefined }
+            : kept
+        )
+    }
+  })
 
 const providerMargin = 30_000
 
-/** The authenticator of client-node for an `auth-provider` user. */
+/** The authenticator of client-node for an `auth-provider` user of another kind, or of a configuration of its own. */
 const fromProvider = (
   selected: Selected,
   provider: NonNullable<UserEntry["auth-provider"]>,
@@ -211,8 +274,9 @@ export const make = (
   file: (path: string, field: string) => Effect.Effect<Watched>,
   ca: Watched | undefined,
   given: ClientNodeKubeConfig | undefined,
+  proxyFor: (url: string) => Effect.Effect<string | undefined, KubeConfigError>,
   timeout: Duration.DurationInput
-): Effect.Effect<Authorization, never, CommandExecutor.CommandExecutor | Scope.Scope> =>
+): Effect.Effect<Authorization, KubeConfigError, CommandExecutor.CommandExecutor | Scope.Scope> =>
   Effect.gen(function* () {
     const { user } = selected
     const refuse = refuser(selected)
@@ -240,6 +304,10 @@ export const make = (
     }
     if (user.exec !== null && user.exec !== undefined) return yield* fromExec(selected, user.exec, ca, timeout)
     const provider = user["auth-provider"]
-    if (provider !== null && provider !== undefined) return yield* fromProvider(selected, provider, given, timeout)
+    if (provider !== null && provider !== undefined) {
+      return yield* provider.name === "oidc" && given === undefined
+        ? fromOidc(selected, file, proxyFor, timeout)
+        : fromProvider(selected, provider, given, timeout)
+    }
     return fixed(undefined)
   })

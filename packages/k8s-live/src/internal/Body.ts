@@ -15,6 +15,10 @@ export interface Body {
   readonly push: (controller: Dispatcher.DispatchController, piece: Uint8Array) => void
   readonly end: () => void
   readonly fail: (error: Error) => void
+  /** Bytes that have come, as they were sent (compressed, where they were). */
+  readonly received: () => number
+  /** Whether the whole body has come. */
+  readonly complete: () => boolean
   /** What broke the exchange, before or after the headers. */
   readonly failure: () => Error | undefined
   /** Everything that has come since the last time, at least one piece; waits for it. Fails with none at the body's end. */
@@ -25,6 +29,7 @@ export interface Body {
 export const make = (): Body => {
   let pieces: Array<Uint8Array> = []
   let size = 0
+  let received = 0
   let paused: Dispatcher.DispatchController | undefined
   let ended = false
   let failure: Error | undefined
@@ -69,20 +74,27 @@ export const make = (): Body => {
     push: (controller, piece) => {
       pieces.push(piece)
       size += piece.length
+      received += piece.length
       if (size >= limit && paused === undefined) {
         paused = controller
         controller.pause()
       }
       wake()
     },
+    // The parser takes the connection back one turn after the body's end. Told sooner, a reader's next request would find it
+    // taken and open another one
     end: () => {
-      ended = true
-      wake()
+      setImmediate(() => {
+        ended = true
+        wake()
+      })
     },
     fail: (error) => {
       failure = error
       wake()
     },
+    received: () => received,
+    complete: () => ended,
     failure: () => failure,
     take
   }

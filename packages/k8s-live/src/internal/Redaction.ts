@@ -40,3 +40,43 @@ export const firstWords = (body: string, limit = 80): string =>
       .replace(/<[^>]*>?/g, " "),
     limit
   )
+
+// What the Kubernetes API defines for requests of this program, but page tokens, which say nothing to a reader
+const knownParameters: ReadonlySet<string> = new Set([
+  "allowWatchBookmarks",
+  "container",
+  "dryRun",
+  "fieldManager",
+  "fieldSelector",
+  "fieldValidation",
+  "follow",
+  "force",
+  "gracePeriodSeconds",
+  "labelSelector",
+  "limit",
+  "limitBytes",
+  "pretty",
+  "previous",
+  "propagationPolicy",
+  "resourceVersion",
+  "resourceVersionMatch",
+  "sendInitialEvents",
+  "sinceSeconds",
+  "sinceTime",
+  "stream",
+  "tailLines",
+  "timeoutSeconds",
+  "timestamps",
+  "watch"
+])
+
+/** A path with its query; of parameters that are not known the names alone. */
+export const target = (path: string): string => {
+  const [before = "", query] = path.split("?", 2)
+  if (query === undefined) return before
+  const pairs = query.split("&").map((pair) => {
+    const [name = ""] = pair.split("=", 1)
+    return knownParameters.has(name) || !pair.includes("=") ? pair : `${name}=…`
+  })
+  return `${before}?${pairs.join("&")}`
+}

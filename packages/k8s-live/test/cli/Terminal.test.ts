@@ -20,4 +20,25 @@ describe("Terminal", () => {
       ].join("\n")
     )
   })
+
+  it("puts the last column below the others where it does not fit beside them", () => {
+    const rows = [
+      [{ text: "ReadmissionGate" }, { text: "unknown" }, { text: "declared" }, { text: "Kueue is not configured" }],
+      [{ text: "" }, { text: "" }, { text: "" }, { text: "to mend: configure it" }]
+    ]
+    const header = ["CAPABILITY", "ANSWER", "SOURCE", "REASON"]
+    expect(Terminal.table(header, rows, plain, 34)).toBe(
+      [
+        "CAPABILITY  ANSWER  SOURCE",
+        "  REASON",
+        "ReadmissionGate  unknown  declared",
+        "  Kueue is not configured",
+        "  to mend: configure it"
+      ].join("\n")
+    )
+    expect(Terminal.table(header, rows, plain, 26).split("\n").slice(2, 4)).toEqual([
+      "ReadmissionGate  unknown",
+      "  declared"
+    ])
+  })
 })

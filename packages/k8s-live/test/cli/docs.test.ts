@@ -1,48 +1,33 @@
-import { exitCodeHelp } from "@dispatch-kubeflow/k8s-live/cli/ExitCode"
-import * as Invocation from "@dispatch-kubeflow/k8s-live/cli/Invocation"
+import * as CommandLine from "@dispatch-kubeflow/k8s-live/cli/CommandLine"
+import * as Reference from "@dispatch-kubeflow/k8s-live/cli/Reference"
 import { describe, expect, it } from "@effect/vitest"
-import { Either } from "effect"
 import { readFileSync } from "node:fs"
 
 const page = readFileSync(new URL("../../../../docs/cli.md", import.meta.url), "utf8")
-const helpOf = (...args: ReadonlyArray<string>): string =>
-  Either.getOrThrow(Either.flip(Invocation.parse([...args, "--help"], "0.0.0"))).text
-
-const commands = [
-  ["preflight"],
-  ["capabilities"],
-  ["rules"],
-  ["runtime", "check"],
-  ["runtime", "conform"],
-  ["output"],
-  ["watch"],
-  ["explain"],
-  ["ceased"],
-  ["doctor"]
-]
+const program = CommandLine.define(
+  "",
+  () => undefined,
+  () => undefined
+)
+const commands = CommandLine.leaves(program)
 
 describe("docs/cli.md", () => {
-  it("tells every exit code with its meaning", () => {
-    for (const [code, meaning] of exitCodeHelp) expect(page).toContain(`| ${code} | ${meaning} |`)
-  })
-
-  it("names every command, in the order of the help", () => {
-    const told = [...page.matchAll(/^## ([a-z]+( [a-z]+)?)$/gm)].map(([, name]) => name?.split(" ") ?? [])
-    expect(told).toEqual(commands)
-    for (const [name] of commands) expect(helpOf()).toContain(`\n  ${name ?? ""} `)
-  })
-
-  for (const command of commands) {
-    it(`tells every option of ${command.join(" ")}`, () => {
-      const [, shared = ""] = page.split("## Options of every command\n")
-      const [, own = ""] = page.split(`\n## ${command.join(" ")}\n`)
-      const [mine = ""] = own.split("\n## ")
-      const [everywhere = ""] = shared.split("\n## ")
-      const options = new Set([...helpOf(...command).matchAll(/--[a-z][a-z-]+/g)].map(([option]) => option))
-      expect(options.size).toBeGreaterThan(10)
-      for (const option of options) expect([option, `${everywhere}${mine}`.includes(option)]).toEqual([option, true])
+  for (const [part, text] of Reference.parts()) {
+    it(`its part "${part}" is what the definitions say (npm run docs:reference)`, () => {
+      expect(page).toContain(`<!-- generated: ${part} -->\n${text}\n<!-- end -->`)
     })
   }
+
+  it("names every command, in the order of the definitions", () => {
+    const told = [...page.matchAll(/^## ([a-z]+( [a-z]+)?)$/gm)].map(([, name]) => name)
+    expect(told).toEqual(commands.map(CommandLine.nameOf))
+  })
+
+  it("tells every option", () => {
+    for (const command of commands) {
+      for (const { long } of command.options) expect([long, page.includes(`${long ?? ""}`)]).toEqual([long, true])
+    }
+  })
 
   it("its JSON examples are JSON", () => {
     for (const [, text = ""] of page.matchAll(/```json\n([^]*?)```/g)) {

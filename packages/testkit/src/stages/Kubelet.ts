@@ -37,6 +37,14 @@ export interface Program {
   readonly output?: ReadonlyArray<{ readonly after: number; readonly text: string }>
 }
 
+/** Why a kubelet takes a pod off its node. */
+export interface Eviction {
+  /** e.g. `The node was low on resource: memory.` */
+  readonly message: string
+  /** The pod used more than it was granted: nothing that was done to it, so there is no `DisruptionTarget`. Default false. */
+  readonly ownLimit?: boolean
+}
+
 /** A process that runs: the truth that no object can give. */
 export interface Process {
   readonly node: string
@@ -80,6 +88,8 @@ interface Instance {
   termAt: number | undefined
 }
 
+type Why = "deleted" | "deadline" | "evicted" | "orphan"
+
 interface Sandbox {
   readonly uid: string
   readonly namespace: string
@@ -91,9 +101,8 @@ interface Sandbox {
   readonly instances: ReadonlyArray<Instance>
   /** Reported steps of the start: nothing, ContainerCreating, sandbox up. */
   step: "new" | "creating" | "sandbox" | "started"
-  stopping:
-    | { readonly at: number; readonly killAt: number | undefined; readonly why: "deleted" | "deadline" | "orphan" }
-    | undefined
+  stopping: { readonly at: number; readonly killAt: number | undefined; readonly why: Why } | undefined
+  eviction: Eviction | undefined
   /** All containers have ended and the sandbox is stopped: only then does the phase say so. */
   stopped: boolean
   goneAt: number | undefined
@@ -180,6 +189,9 @@ const ahead = (sandbox: Sandbox, instance: Instance): { readonly at: number; rea
   return found.toSorted((a, b) => a.at - b.at)[0]
 }
 
+const isEvicted = (sandbox: Sandbox, phase: string): boolean =>
+  sandbox.stopping?.why === "evicted" && phase === "Failed"
+
 const conditionsOf = (
   pod: Objects.Pod,
   sandbox: Sandbox,
@@ -210,7 +222,7 @@ const conditionsOf = (
       status,
       lastProbeTime: null,
       lastTransitionTime: before?.status === status ? before.lastTransitionTime : at,
-      reason: isTrue && type !== "Initialized" ? undefined : reason,
+      reason: isTrue && !["Initialized", "DisruptionTarget"].includes(type) ? undefined : reason,
       message
     })
   }
@@ -222,7 +234,8 @@ const conditionsOf = (
         : make(type, false, "ContainersNotReady", notReadyMessage(unready))
   const others = (pod.status?.conditions ?? []).filter(
     ({ type }) =>
-      !["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"].includes(type)
+      !["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"].includes(type) &&
+      !(type === "DisruptionTarget" && isEvicted(sandbox, phase))
   )
   const scheduled = make("PodScheduled", true)
   return [
@@ -245,7 +258,10 @@ const conditionsOf = (
     readiness("Ready"),
     readiness("ContainersReady"),
     scheduled,
-    ...others
+    ...others,
+    ...(isEvicted(sandbox, phase) && sandbox.eviction?.ownLimit !== true
+      ? [make("DisruptionTarget", true, "TerminationByKubelet", sandbox.eviction?.message)]
+      : [])
   ]
 }
 
@@ -287,7 +303,7 @@ const phaseOf = (sandbox: Sandbox): string => {
   if (failedInit && sandbox.stopped) return "Failed"
   if (own.every(isEnded) && !own.some((instance) => restarts(sandbox, instance))) {
     if (!sandbox.stopped) return own.every((instance) => instance.instances === 0) ? "Pending" : "Running"
-    if (sandbox.stopping?.why === "deadline") return "Failed"
+    if (sandbox.stopping?.why === "deadline" || sandbox.stopping?.why === "evicted") return "Failed"
     return own.every((instance) => instance.state._tag === "Ended" && instance.state.terminated.exitCode === 0)
       ? "Succeeded"
       : "Failed"
@@ -315,7 +331,8 @@ const statusOf = (pod: Objects.Pod, sandbox: Sandbox, machine: Machine, now: num
     containerStatuses: mains(sandbox).map((instance) => containerStatus(sandbox, instance)),
     ...(sandbox.stopping?.why === "deadline" && phase === "Failed"
       ? { reason: "DeadlineExceeded", message: "Pod was active on the node longer than the specified deadline" }
-      : {})
+      : {}),
+    ...(isEvicted(sandbox, phase) ? { reason: "Evicted", message: sandbox.eviction?.message } : {})
   })
 }
 
@@ -399,7 +416,10 @@ const live = (sandbox: Sandbox, now: number): void => {
   }
 }
 
-const stop = (sandbox: Sandbox, now: number, grace: number, why: "deleted" | "deadline" | "orphan"): void => {
+// What a kubelet leaves a pod that it evicts at once
+const evictionGrace = 1000
+
+const stop = (sandbox: Sandbox, now: number, grace: number, why: Why): void => {
   sandbox.stopping = { at: now, killAt: now + grace, why }
   for (const instance of sandbox.instances) if (instance.role !== "sidecar") instance.termAt = now
 }
@@ -753,6 +773,7 @@ const arrive = (memory: Memory, pod: Objects.Pod, node: string, now: number, opt
     instances: [...(pod.spec.initContainers ?? []).map(instance("init")), ...pod.spec.containers.map(instance("main"))],
     step: "new",
     stopping: undefined,
+    eviction: undefined,
     stopped: false,
     goneAt: undefined
   }
@@ -793,6 +814,8 @@ export interface Control {
   readonly powerOn: (name: string, now: number) => ReadonlyArray<Wake>
   /** A container ends by itself. */
   readonly exit: (pod: PodRef, ending: Ending, now: number) => ReadonlyArray<Wake>
+  /** The kubelet takes a pod off its node; its object stays, Failed. */
+  readonly evict: (podUid: string, eviction: Eviction, now: number) => ReadonlyArray<Wake>
   /** What a pod's containers do from now on. */
   readonly program: (podUid: string, program: Program) => ReadonlyArray<Wake>
   /** The processes that run now. */
@@ -912,6 +935,18 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
       live(found.sandbox, now)
       end(found.sandbox, found.instance, now, ending)
       return [{ key: `${podPrefix}${ref.uid}` }]
+    },
+    evict: (uid, eviction, now) => {
+      const sandbox = memory.sandboxes.get(uid)
+      if (sandbox === undefined || sandbox.stopping !== undefined) return []
+      live(sandbox, now)
+      if (mains(sandbox).every(isEnded)) return []
+      sandbox.eviction = eviction
+      stop(sandbox, now, evictionGrace, "evicted")
+      for (const instance of sandbox.instances) {
+        if (instance.state._tag === "Waiting") instance.state = { _tag: "Ended", at: now, terminated: neverStarted }
+      }
+      return [{ key: `${podPrefix}${uid}` }]
     },
     program: (uid, program) => {
       memory.overrides.set(uid, program)

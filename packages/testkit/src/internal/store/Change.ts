@@ -56,6 +56,9 @@ import {
 const placed = (type: Registry.ResourceDefinition, object: Json.JsonObject): Json.JsonObject =>
   type.custom ? canonical(type, object) : object
 
+const defaulted = (type: Registry.ResourceDefinition, object: Json.JsonObject): Json.JsonObject =>
+  isOtherKind(type, object) ? object : type.defaults(object)
+
 const generatedNameBase = 58
 
 const generateAttempts = 8
@@ -103,8 +106,10 @@ export const created = (call: Call, given: Json.JsonObject, applied: boolean): S
     }
     // Nodes register themselves together with their status
     const fresh = type.statusSubresource && type.plural !== "nodes" ? Json.omit(stamped, ["status"]) : stamped
-    const own = isOtherKind(type, fresh) ? fresh : type.defaults(fresh)
-    const admitted = yield* admit(call, "mutating", "CREATE", type.prepare(own), undefined)
+    const own = defaulted(type, fresh)
+    const mutated = yield* admit(call, "mutating", "CREATE", type.prepare(own), undefined)
+    // A webhook may have made it the kind that it ought to be
+    const admitted = own === fresh ? defaulted(type, mutated) : mutated
     yield* validated(type, admitted, undefined)
     yield* admit(call, "validating", "CREATE", admitted, undefined)
     // The storage's own check: what is wrong with the object is told before, and a dry run does not come here
@@ -247,9 +252,9 @@ const checkedChange = (
   Either.gen(function* () {
     const { type } = call
     const restricted = restrict(call, old, incoming)
-    const own = isOtherKind(type, restricted) ? restricted : type.defaults(restricted)
-    const defaulted = call.request.subresource === undefined ? type.prepare(own, old) : own
-    const admitted = yield* admit(call, "mutating", "UPDATE", defaulted, old)
+    const own = defaulted(type, restricted)
+    const prepared = call.request.subresource === undefined ? type.prepare(own, old) : own
+    const admitted = yield* admit(call, "mutating", "UPDATE", prepared, old)
     yield* options.unless ?? Either.right(undefined)
     yield* validated(type, admitted, old, options.changed)
     yield* admit(call, "validating", "UPDATE", admitted, old)
