@@ -26,7 +26,8 @@ const benches: Readonly<Record<string, Effect.Effect<void, unknown>>> = {
   "live-watch": apart("live-watch", "5", "10000"),
   "watch-updates": apart("watch-updates"),
   "log-follow": apart("log-follow"),
-  "store-scale": apart("store-scale")
+  "store-scale": apart("store-scale"),
+  "cold-start": apart("cold-start")
 }
 
 const wanted = process.argv.slice(2)

@@ -55,7 +55,8 @@ export const run = (count: number): Effect.Effect<void, unknown> =>
       const server = yield* ApiServer.serveCluster({ tokens: { admin: Rbac.admin } })
       const live = yield* Layer.build(
         KubeApiLive.layer({
-          source: KubeConfig.Source.Text({ text: server.kubeconfig({ name: "admin", token: "admin" }) })
+          source: KubeConfig.Source.Text({ text: server.kubeconfig({ name: "admin", token: "admin" }) }),
+          http: { rateLimit: "none" }
         })
       )
       const http = Context.get(live, KubeApi.KubeApi)

@@ -115,7 +115,9 @@ const listSeconds = (api: Api, namespace: string): Effect.Effect<number, unknown
 // ---- memory, served, real -------------------------------------------------------------------------------------------
 
 const live = (source: KubeConfig.Source) =>
-  Effect.map(Layer.build(KubeApiLive.layer({ source })), (context) => Context.get(context, KubeApi.KubeApi))
+  Effect.map(Layer.build(KubeApiLive.layer({ source, http: { rateLimit: "none" } })), (context) =>
+    Context.get(context, KubeApi.KubeApi)
+  )
 
 /** A served cluster in a process of its own, as the real one is. */
 const served = Effect.gen(function* () {

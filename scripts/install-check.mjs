@@ -8,7 +8,7 @@
 import { spawn, spawnSync } from "node:child_process"
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { delimiter, dirname, join, relative } from "node:path"
+import { delimiter, dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 
@@ -81,13 +81,18 @@ report("there is one effect", new Set(trees).size === 1 ? undefined : trees.join
 // Every public module: its types without skipLibCheck, its code in this Node
 const installed = join(project, "node_modules/@dispatch-kubeflow")
 const entries = names.flatMap((name) => {
-  const dist = join(installed, name, "dist")
-  return readdirSync(dist, { recursive: true, encoding: "utf8" })
-    .filter((file) => file.endsWith(".js") && !file.split(/[\\/]/).includes("internal"))
-    .map((file) => ({ name, module: relative(".", file).replace(/\.js$/, "").replaceAll("\\", "/") }))
+  const { exports } = JSON.parse(readFileSync(join(installed, name, "package.json"), "utf8"))
+  // Folders that the package keeps to itself
+  const closed = Object.entries(exports)
+    .filter(([entry, target]) => entry.endsWith("/*") && target?.default === undefined)
+    .map(([entry]) => entry.slice(2, -1))
+  return readdirSync(join(installed, name, "dist"), { recursive: true, encoding: "utf8" })
+    .map((file) => file.replaceAll("\\", "/"))
+    .filter((file) => file.endsWith(".js") && !closed.some((folder) => file.startsWith(folder)))
+    .map((file) => ({ name, module: file.slice(0, -".js".length) }))
 })
 // A program rather than a module, and what needs the optional peers (vitest)
-const programs = new Set(["k8s-live/cli/main", "testkit/serve/main"])
+const programs = new Set(["testkit/serve/main"])
 const optional = new Set(["testkit/Contract"])
 const modules = entries.filter(({ module, name }) => !programs.has(`${name}/${module}`) && !optional.has(`${name}/${module}`))
 const specifier = ({ module, name }) => `@dispatch-kubeflow/${name}${module === "index" ? "" : `/${module}`}`

@@ -2,7 +2,8 @@
 import { KubeApi } from "@dispatch-kubeflow/core/kube/KubeApi"
 import type { KubeError } from "@dispatch-kubeflow/core/kube/KubeError"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
-import { KubeApiLive, KubeConfig } from "@dispatch-kubeflow/k8s-live"
+import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
+import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import { Effect } from "effect"
 
 const [path = ""] = process.argv.slice(2)

@@ -8,6 +8,8 @@
  *     … --journal FOLDER                       remembers there: killed and started again with it, it goes on
  *     … --run NAME (once or more) --ranks N    what is to be done; two runs of one rank when nothing is said
  *     … --resubmit CAUSE (once or more)        causes beside the usual ones that are worth another try
+ *     … --queue LOCALQUEUE --check NAME        Kueue mode: this program answers that admission check
+ *       --controller NAME                      … as the controller that the check names
  *
  * Exit code 0: every run has succeeded, and every step was as expected; 1: not so; 2: wrong usage.
  *
@@ -28,6 +30,7 @@ import { FileSystem } from "@effect/platform"
 import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Context, Data, Effect, Exit, Layer, Logger, LogLevel, Option, Scope } from "effect"
 import { parseArgs } from "node:util"
+import * as CheckController from "./backends/kubeflow/CheckController.js"
 import * as Kubeflow from "./backends/Kubeflow.js"
 import * as Local from "./backends/Local.js"
 import * as Dispatcher from "./Dispatcher.js"
@@ -46,6 +49,7 @@ interface Wish {
   readonly runs: ReadonlyArray<string>
   readonly ranks: number
   readonly policy: Policy.Policy
+  readonly kueue: AdapterConfig.KueueConfig | undefined
 }
 
 /** Something did not go as expected. */
@@ -111,7 +115,10 @@ const start = (wish: Wish, api: KubeApi.Service, folder: string, served: boolean
     const kept = yield* Layer.build(
       Layer.provide(Layer.merge(Journal.layer, EvidenceStore.layerKeyValueStore()), memory)
     )
-    const adapter = yield* Adapter.make(AdapterConfig.make({ namespace: wish.namespace })).pipe(
+    const { kueue, namespace } = wish
+    const holder = "example-dispatcher"
+    if (kueue !== undefined) yield* Effect.forkScoped(CheckController.run({ api, kueue, holder }))
+    const adapter = yield* Adapter.make(AdapterConfig.make({ namespace, kueue })).pipe(
       Effect.provideService(KubeApi.KubeApi, api),
       Effect.provideService(EvidenceStore.EvidenceStore, Context.get(kept, EvidenceStore.EvidenceStore))
     )
@@ -120,6 +127,7 @@ const start = (wish: Wish, api: KubeApi.Service, folder: string, served: boolean
       runtime: wish.runtime,
       adapter,
       api,
+      holder,
       ...(served ? { pod: servedPod } : {})
     })
     let told: string | undefined
@@ -273,6 +281,9 @@ const parseWish = (): Wish | string => {
     image: { type: "string" },
     run: { type: "string", multiple: true, default: ["first", "second"] },
     ranks: { type: "string", default: "1" },
+    queue: { type: "string" },
+    check: { type: "string" },
+    controller: { type: "string", default: "example.dispatch-kubeflow.dev/check" },
     resubmit: { type: "string", multiple: true, default: [] as Array<string> }
   } as const
   try {
@@ -281,10 +292,21 @@ const parseWish = (): Wish | string => {
     })
     const ranks = Number(values.ranks)
     if (!Number.isInteger(ranks) || ranks < 1) return "--ranks takes a positive number"
+    const { check, controller, namespace, queue } = values
+    if ((queue === undefined) !== (check === undefined)) return "--queue and --check go together"
     return {
+      kueue:
+        queue === undefined || check === undefined
+          ? undefined
+          : {
+              localQueue: queue,
+              admissionCheck: check,
+              controllerName: controller,
+              lease: { namespace, name: check }
+            },
       kubeconfig: values.kubeconfig,
       context: values.context,
-      namespace: values.namespace,
+      namespace,
       runtime: values.runtime,
       journal: values.journal,
       image: values.image,

@@ -579,6 +579,9 @@ export const make = (
       let left = options.limitBytes ?? Number.POSITIVE_INFINITY
       let firstInstance = true
       let fromStart = false
+      // Nothing but a restart lets one pod's log be another instance's
+      const mayRestart = found.spec?.restartPolicy !== "Never"
+      let isProven = false
       let deliveredAny = false
       let mutedAt: string | undefined
       let current: RankZero.Instance | undefined
@@ -616,23 +619,21 @@ export const make = (
         }
       })
 
-      /** Whether the container was restarted meanwhile; a status that lags gets a second chance. */
+      /** Whether the container was restarted meanwhile, as far as its status says. */
+      const isAnother: Effect.Effect<boolean, OutputError> = Effect.map(inspect, (pod) => {
+        if (Option.isNone(pod) || current === undefined) return false
+        const state = RankZero.containerState(pod.value)
+        return (
+          state._tag !== "Waiting" && state.instance !== undefined && !RankZero.sameInstance(state.instance, current)
+        )
+      })
+
+      /** The same; a status that lags gets a second chance. */
       const hasMoved: Effect.Effect<boolean, OutputError> = Effect.gen(function* () {
-        for (const patience of [statusLag, 0]) {
-          const pod = yield* inspect
-          if (Option.isNone(pod) || current === undefined) return false
-          const state = RankZero.containerState(pod.value)
-          if (
-            state._tag !== "Waiting" &&
-            state.instance !== undefined &&
-            !RankZero.sameInstance(state.instance, current)
-          ) {
-            return true
-          }
-          if (pod.value.spec?.restartPolicy === "Never" || patience === 0) return false
-          yield* Effect.sleep(patience)
-        }
-        return false
+        if (yield* isAnother) return true
+        if (!mayRestart) return false
+        yield* Effect.sleep(statusLag)
+        return yield* isAnother
       })
 
       const deliver = (
@@ -640,6 +641,14 @@ export const make = (
         previous: boolean
       ): Effect.Effect<Ending | undefined, OutputError> =>
         Effect.gen(function* () {
+          // A connection that was opened before the status said so may be another instance's
+          if (mayRestart && follow && !previous && !isProven && pieces.some(({ _tag }) => _tag === "Bytes")) {
+            if (yield* isAnother) {
+              reader = newReader()
+              return { _tag: "Moved" }
+            }
+            isProven = true
+          }
           // Nearly always there is nothing but bytes
           const whole = wholeBytes(pieces, left)
           if (whole !== undefined) {
@@ -660,7 +669,10 @@ export const make = (
                 break
               }
               case "Discontinuity":
-                if (follow && !previous && (yield* hasMoved)) return { _tag: "Moved" }
+                if (follow && !previous && (yield* hasMoved)) {
+                  reader.takeBack()
+                  return { _tag: "Moved" }
+                }
                 yield* emit({
                   _tag: "Gap",
                   reason:
@@ -822,9 +834,9 @@ export const make = (
       const end = (how: End["how"], exitCode: number | undefined, reason: string): Effect.Effect<void> =>
         emit({ _tag: "End", how, exitCode, reason })
 
-      /** The rest cannot be had. Without a byte delivered that is the whole answer. */
-      const lost = (reason: string): Effect.Effect<void, OutputError> =>
-        deliveredAny || !firstInstance
+      /** The rest cannot be had. Without a byte delivered that is the whole answer, unless another instance follows. */
+      const lost = (reason: string, isFollowed = false): Effect.Effect<void, OutputError> =>
+        deliveredAny || !firstInstance || isFollowed
           ? emit({ _tag: "Gap", reason, after: reader.last(), before: undefined })
           : Effect.fail(noLog(target, reason))
 
@@ -852,18 +864,19 @@ export const make = (
               case "Moved":
                 return "moved"
               case "Kubelet":
-                yield* lost(ending.text)
+                yield* lost(ending.text, previous)
                 return "done"
               case "Failed": {
                 const { error } = ending
                 const missing = missingLog(error)
                 if (missing !== undefined) {
-                  yield* lost(missing.reason)
+                  yield* lost(missing.reason, previous)
                   return "done"
                 }
                 if (!isTransient(error)) return yield* fromKube(error)
                 if (failures + 1 >= drainAttempts) {
-                  yield* lost(`the end of the log cannot be read: ${error.message}`)
+                  if (!deliveredAny && firstInstance && !previous) return yield* fromKube(error)
+                  yield* lost(`the end of the log cannot be read: ${error.message}`, previous)
                   return "done"
                 }
                 yield* waitAfter(error, failures)
@@ -952,6 +965,7 @@ export const make = (
             })
           }
           reader = newReader()
+          isProven = false
           firstInstance = false
           mutedAt = undefined
           current = instance

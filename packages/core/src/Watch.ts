@@ -148,6 +148,14 @@ const isReadyFalse = (pod: Core.Pod | undefined): boolean =>
 const wantsNode = (before: Evidence.PodEvidence | undefined, after: Evidence.PodEvidence): boolean => {
   if (after.pod.spec?.nodeName === undefined || after.pod.spec.nodeName === null) return false
   if (after.node === undefined && Evidence.isUnended(after)) return true
+  // In which boot it was started
+  if (
+    after.node?.bootIsLast !== true &&
+    Evidence.startsNoMore(after) &&
+    (before === undefined || !Evidence.startsNoMore(before))
+  ) {
+    return true
+  }
   return (
     before?.disruptions.length !== after.disruptions.length ||
     before.deletionRequestedAt !== after.deletionRequestedAt ||

@@ -264,6 +264,25 @@ describe("Cessation verdict", () => {
     expect(decide(two(), { n0: node({ name: "n0" }), n1: node({ name: "n1" }) }).nodes[0]?.rebooted).toBe(false)
   })
 
+  it("rebooted before it was started: the next boot starts what is bound, so the bootID proves nothing", () => {
+    const rebooted = {
+      n0: node({ name: "n0", bootID: "boot-2" }),
+      n1: node({ name: "n1", bootID: "boot-2" })
+    }
+    const bound = [...two({ phase: "Pending", container: null }), ...recorded]
+    expect(decide(bound, rebooted).ended).toBe(false)
+    const started = (presence?: "seen") =>
+      [0, 1].map((index) => seen.pod(pod({ uid: `p${index}`, index, version: 9, node: `n${index}` }), 9, presence))
+    expect(decide([...bound, ...started()], rebooted).ended).toBe(false)
+    // Read again while it runs, the bootID is that of the boot in which it runs; while it does not run any more, of the last that could
+    const again = (bootID: string) =>
+      ["n0", "n1"].map((name) => seen.node(node({ name, uid: name === "n0" ? "u0" : "u1", bootID }), 10, name))
+    expect(decide([...bound, ...started(), ...again("boot-2")], rebooted).ended).toBe(false)
+    expect(decide([...bound, ...started(), ...again("boot-1")], rebooted).ended).toBe(true)
+    expect(decide([...bound, ...started("seen"), ...again("boot-2")], rebooted).ended).toBe(false)
+    expect(decide([...bound, ...started("seen"), ...again("boot-1")], rebooted).ended).toBe(true)
+  })
+
   it("N03, N04: pods forced away, Nodes not ready or ready: neither ceased nor ended", () => {
     const forced = [
       ...two(),

@@ -554,6 +554,11 @@ export const play = (it: History) =>
         wrongs.push(`it is ${truth.terminal.type}, and was told as ${last.outcome ?? last.state}`)
       }
     } else if (truth.gone && last.state !== "Gone") wrongs.push(`it is gone, and was told as ${last.state}`)
+    // One thing alone that happens in front of a watch that nothing hinders is known
+    const isPlain = it.faults.length === 0 && it.steps.length === 1 && it.deadline === undefined && !it.badImage
+    if (isPlain && last?.cause?._tag === "Unknown") {
+      wrongs.push(`nothing hindered the watch, and it does not know: ${last.cause.missing.join("; ")}`)
+    }
     if (wrongs.length > 0) return yield* new Wrong({ wrongs: [...new Set(wrongs)] })
     return last?.cause?._tag ?? last?.state ?? "nothing"
   }).pipe(Effect.provide([TestCluster.layer(options(it)), EvidenceStore.layerMemory()]))

@@ -17,7 +17,7 @@ describe("recordings of the real controllers", () => {
     ["node-lost", ["Pending", "Running", "Stopping NodeLost", "Failed NodeLost"]],
     ["out-of-service-ready", ["Pending", "Running", "Stopping Drained", "Failed Drained"]],
     ["deadline", ["Pending", "Running", "Failed DeadlineExceeded"]],
-    ["pod-deleted", ["Pending", "Running", "Stopping Deleted", "Failed Deleted"]],
+    ["pod-deleted", ["Pending", "Running", "Stopping Unknown", "Failed Deleted"]],
     ["onfailure-6", ["Pending", "Running", "Stopping Application", "Failed Application"]],
     ["hold-and-release", ["Pending", "Running", "Stopping Held", "Held Held", "Pending", "Running"]],
     ["hold-overlap", ["Pending", "Running", "Stopping Held", "Pending", "Running"]],

@@ -4,15 +4,27 @@
  * @module
  */
 import { readFileSync } from "node:fs"
-import { gunzip } from "node:zlib"
 import { Headers, HttpClient, type HttpClientRequest, type HttpClientResponse } from "@effect/platform"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import { Clock, Data, Duration, Effect, Either, Exit, Option, Random, Redacted, Ref, type Scope } from "effect"
+import { Clock, Duration, Effect, Either, Exit, Option, Random, Redacted, Ref, type Scope } from "effect"
 import { Agent, type Dispatcher, ProxyAgent } from "undici"
 import type { Credentials, KubeConfigError, Service as KubeConfigService } from "./KubeConfig.js"
 import * as Body from "./internal/Body.js"
+import {
+  codeOf,
+  failureOf,
+  HttpFailure,
+  neverAnswered,
+  type Phase,
+  tooLarge,
+  unknownEncoding,
+  unzipped
+} from "./internal/HttpFailure.js"
 import * as RateLimit from "./RateLimit.js"
 import * as Redaction from "./internal/Redaction.js"
+
+export { failureOf, HttpFailure }
+export type { Phase }
 
 /** One request as it went, for a log. It holds no secret. */
 export interface Exchange {
@@ -71,22 +83,6 @@ export interface Options {
 
 /** What kind of answer is expected, which decides how long its body may be silent. */
 export type Kind = "call" | "watch" | "bytes"
-
-/** Where it failed. */
-export type Phase = "connect" | "tls" | "credentials" | "stream" | "silence" | "size" | "encoding"
-
-/** No answer, or an answer that broke off or cannot be read. `detail` and `remedy` are fit to be shown. */
-export class HttpFailure extends Data.TaggedError("HttpFailure")<{
-  readonly phase: Phase
-  readonly detail: string
-  /** What to do, as sentences. */
-  readonly remedy?: string
-  readonly cause?: unknown
-}> {
-  override get message(): string {
-    return `${this.phase}: ${this.detail}`
-  }
-}
 
 /** An answer whose headers are there. */
 export interface Answer {
@@ -171,90 +167,18 @@ const interceptor: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (opti
   )
 }
 
-const codeOf = (error: unknown): string =>
-  typeof error === "object" && error !== null && "code" in error ? String(error.code) : ""
-
-/** The innermost error with a code, else the innermost error. */
-const rootOf = (cause: unknown): unknown => {
-  let current = cause
-  for (let depth = 0; depth < 8; depth++) {
-    if (typeof current !== "object" || current === null) return current
-    if (codeOf(current).startsWith("UND_ERR_") && codeOf(current) !== "UND_ERR_PRX_TLS") return current
-    if (current instanceof AggregateError && current.errors.length > 0) current = current.errors[0]
-    else if ("cause" in current && current.cause !== undefined && current.cause !== null) current = current.cause
-    else return current
-  }
-  return current
-}
-
-const connectCodes = new Set([
-  "ECONNREFUSED",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "EADDRNOTAVAIL",
-  "EHOSTDOWN",
-  "UND_ERR_CONNECT_TIMEOUT"
-])
-const certificateCodes =
-  /^(CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS_|ERR_SSL_|ERR_OSSL_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO|UND_ERR_PRX_TLS)/
-
-/** Classifies what undici, Node's net and TLS report. `answered`: the answer's headers were there. */
-export const failureOf = (cause: unknown, answered: boolean): HttpFailure => {
-  const root = rootOf(cause)
-  const code = codeOf(root)
-  const text = Redaction.shown(root instanceof Error ? root.message : String(root), 200)
-  const detail = code === "" || text.includes(code) ? text : `${code}: ${text}`
-  const make = (phase: Phase, what: string = detail): HttpFailure =>
-    new HttpFailure({ phase, detail: what, cause: root })
-  switch (code) {
-    case "UND_ERR_HEADERS_TIMEOUT":
-      return make("silence", "no answer in time")
-    case "UND_ERR_BODY_TIMEOUT":
-      return make("silence", "nothing more came in time")
-    case "UND_ERR_CONNECT_TIMEOUT":
-      return make("connect", "no connection in time")
-  }
-  if (certificateCodes.test(code)) return make("tls")
-  if (connectCodes.has(code)) return make("connect")
-  // undici's word for a proxy that will not open the tunnel
-  if (!answered && /Proxy/.test(text)) return make("connect")
-  return make("stream")
-}
-
-const tooLarge = (limit: number): HttpFailure =>
-  new HttpFailure({ phase: "size", detail: `an answer of more than ${limit} bytes` })
-
-const unknownEncoding = (encoding: string): HttpFailure =>
-  new HttpFailure({
-    phase: "encoding",
-    detail: `a body in content-encoding "${Redaction.shown(encoding, 40)}", which was not asked for`
-  })
-
-/** Unpacks a body; one that would become larger than the limit is given up, not unpacked. */
-const unzipped = (body: Uint8Array, limit: number): Effect.Effect<Uint8Array, HttpFailure> =>
-  Effect.async((resume) => {
-    gunzip(body, { maxOutputLength: limit }, (error, all) => {
-      if (error === null) return resume(Effect.succeed(all))
-      return resume(
-        codeOf(error) === "ERR_BUFFER_TOO_LARGE"
-          ? tooLarge(limit)
-          : new HttpFailure({ phase: "encoding", detail: "a body that is not the gzip it says it is", cause: error })
-      )
-    })
-  })
-
 /** Ready sockets are looked at once a turn of the event loop. */
 const socketsSeen: Effect.Effect<void> = Effect.async((resume) => {
   const timer = setImmediate(() => resume(Effect.void))
   return Effect.sync(() => clearImmediate(timer))
 })
 
-const hungUp = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"])
-
-/** Whether the connection was closed before anything of an answer came: load balancers and restarting servers do that. */
-const neverAnswered = (failure: HttpFailure): boolean => failure.phase === "stream" && hungUp.has(codeOf(failure.cause))
+/** Real time, whatever the Clock says: what is waited for happens to real sockets. */
+const socketPause = (millis: number): Effect.Effect<void> =>
+  Effect.async((resume) => {
+    const timer = setTimeout(() => resume(Effect.void), millis)
+    return Effect.sync(() => clearTimeout(timer))
+  })
 
 const laneOf: Readonly<Record<Kind, Lane>> = { call: "get", watch: "watch", bytes: "log" }
 
@@ -344,7 +268,12 @@ export const make = Effect.fn("KubeHttp.make")(function* (
       : yield* RateLimit.make(options.rateLimit ?? { qps: 50, burst: 300 })
 
   const credentialFailure = (error: KubeConfigError): HttpFailure =>
-    new HttpFailure({ phase: "credentials", detail: error.message, cause: error })
+    new HttpFailure({
+      phase: "credentials",
+      detail: error.what,
+      remedy: `${error.advice} Nothing was sent.`,
+      cause: error
+    })
 
   const advised = (failure: HttpFailure): HttpFailure => {
     if (failure.phase !== "tls" && failure.phase !== "connect") return failure
@@ -480,7 +409,7 @@ export const make = Effect.fn("KubeHttp.make")(function* (
       if (request.method !== "GET") return yield* Effect.zipRight(socketsSeen, once)
       return yield* Effect.catchIf(once, neverAnswered, () =>
         Effect.flatMap(Random.nextIntBetween(5, 25), (pause) =>
-          Effect.zipRight(Effect.sleep(pause), exchange(kind, request, attempt + 1, 0))
+          Effect.zipRight(socketPause(pause), exchange(kind, request, attempt + 1, 0))
         )
       )
     })

@@ -672,7 +672,7 @@ describe("credential plugins", () => {
   )
 })
 
-describe("auth-provider, answered by client-node", () => {
+describe("auth-provider", () => {
   const jwt = (exp: number): string =>
     `${Buffer.from('{"alg":"none"}').toString("base64url")}.${Buffer.from(JSON.stringify({ exp })).toString("base64url")}.sig`
 
@@ -681,7 +681,6 @@ describe("auth-provider, answered by client-node", () => {
       const token = jwt(Math.floor(Date.now() / 1000) + 3600)
       const config = yield* load({
         source: Source.Value({
-          // plain http: client-node itself refuses such servers
           value: servers.kubeconfig("http://127.0.0.1:1", {
             "auth-provider": { name: "oidc", config: { "id-token": token, "client-id": "c" } }
           })
@@ -704,6 +703,24 @@ describe("auth-provider, answered by client-node", () => {
       assert.include(error.message, "auth-provider (oidc)")
       assert.include(error.message, "Log in again")
       assert.notInclude(error.message, jwt(1))
+    })
+  )
+
+  it.scopedLive("other kinds are answered by client-node, and one that nobody knows is refused", () =>
+    Effect.gen(function* () {
+      const of = (name: string, config: object) =>
+        load({
+          // plain http: client-node itself refuses such servers
+          source: Source.Value({
+            value: servers.kubeconfig("http://127.0.0.1:1", { "auth-provider": { name, config } })
+          })
+        })
+      const known = yield* of("gcp", { "access-token": "t", expiry: "2100-01-01T00:00:00Z" })
+      assert.strictEqual(yield* authorization(known), "Bearer t")
+      const error = yield* Effect.flip((yield* of("nobody", { token: "hush" })).credentials)
+      assert.include(error.message, "auth-provider (nobody)")
+      assert.include(error.message, "exec plugin")
+      assert.notInclude(error.message, "hush")
     })
   )
 })

@@ -201,6 +201,39 @@ describe("a server that is busy or broken", () => {
   )
 })
 
+describe("the client's own rate limit", () => {
+  it.scopedLive("a log is not kept waiting by lists, watches and writes that queue up", () =>
+    Effect.gen(function* () {
+      const waits: Array<number> = []
+      const server = yield* servers.http((_, response) => servers.json(response, 200, {}))
+      const transport = yield* servers.transport(servers.kubeconfig(server.url), {
+        rateLimit: { qps: 20, burst: 1 },
+        onExchange: ({ target, waited }) =>
+          Effect.sync(() => {
+            if (target.includes("/log")) waits.push(waited)
+          })
+      })
+      yield* Effect.forEach(
+        Array.from({ length: 400 }, (_, index) => index % 3),
+        (kind) =>
+          Effect.forkScoped(
+            kind === 0
+              ? transport.call(listPods)
+              : kind === 1
+                ? Stream.runDrain(transport.watch(servers.watchPods))
+                : transport.call(servers.createPod)
+          )
+      )
+      yield* pause(20)
+      yield* Stream.runDrain(transport.bytes(servers.podLog))
+      // four lanes at 20 a second
+      assert.isAbove(waits[0] ?? 0, 1)
+      assert.isBelow(waits[0] ?? 1000, 500)
+      assert.isBelow(server.requests.length, 15)
+    })
+  )
+})
+
 describe("compressed answers", () => {
   const zipped = (body: Buffer | string, encoding = "gzip") =>
     servers.http((_, response) => {

@@ -82,7 +82,7 @@ const liveWorld = <E>(
 ) =>
   Effect.gen(function* () {
     const scope = yield* Effect.scope
-    const context = yield* Layer.build(KubeApiLive.layer({ source }))
+    const context = yield* Layer.build(KubeApiLive.layer({ source, http: { rateLimit: "none" } }))
     const api = Context.get(context, KubeApi.KubeApi)
     const config = Context.get(context, KubeConfig.KubeConfig)
     const prepared = yield* rest(api)

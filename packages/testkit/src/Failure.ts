@@ -199,17 +199,20 @@ export const expired = (message: string, continueToken?: string): Failure => {
     : { ...failure, status: { ...failure.status, metadata: { continue: continueToken } } }
 }
 
-/** 504: a version of the future, answered after the server has waited 3 s for it. */
-export const tooLarge = (wanted: number, current: number): Failure =>
+/**
+ * 504: a version of the future. The watch cache waits 3 s for it; the storage, which answers for pages of one name, does not,
+ * and does not say when to ask again.
+ */
+export const tooLarge = (wanted: number, current: number, by: "cache" | "storage" = "cache"): Failure =>
   make(
     504,
     "Timeout",
     `Timeout: Too large resource version: ${wanted}, current: ${current}`,
     {
       causes: [{ reason: "ResourceVersionTooLarge", message: "Too large resource version" }],
-      retryAfterSeconds: 1
+      ...(by === "cache" ? { retryAfterSeconds: 1 } : {})
     },
-    { retryAfter: 1, delay: 3000 }
+    by === "cache" ? { retryAfter: 1, delay: 3000 } : {}
   )
 
 /** 500 made from a plain error: no reason, no details. */

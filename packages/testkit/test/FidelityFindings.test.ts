@@ -1,6 +1,6 @@
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Either } from "effect"
+import { Effect, Either, Fiber, Option, TestClock } from "effect"
 import * as Cluster from "../src/Cluster.js"
 import * as Json from "../src/Json.js"
 import * as Rbac from "../src/Rbac.js"
@@ -236,6 +236,64 @@ describe("what the differential checker found", () => {
       expect(yield* answers(configMap("c", { data: { k: "v" } }))).toMatchObject({ code: 403 })
       expect(yield* answers(configMap("BAD", { data: { k: "v" } }))).toMatchObject({ code: 422 })
       expect(yield* answers(configMap("BAD", { data: { k: "m" } }))).toMatchObject({ code: 403 })
+    })
+  )
+
+  it.effect("the time of a deletion cannot be set, and stays as it is once there is one", () =>
+    Effect.gen(function* () {
+      const set = patch(pods, "p", "merge", { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } })
+      expect(yield* last(pod("p"), set)).toEqual(
+        refused(
+          422,
+          'Pod "p" is invalid: metadata.deletionTimestamp: Invalid value: "2026-01-01T00:00:00Z": field is immutable'
+        )
+      )
+      const remove = KubeRequest.make("delete", pods, { namespace, name: "p" })
+      const held = pod("p", {}, { finalizers: ["example.com/hold"] })
+      const deleted = Json.at(yield* last(held, remove), "body", "metadata", "deletionTimestamp")
+      expect(Json.at(yield* last(held, remove, set), "body", "metadata", "deletionTimestamp")).toEqual(deleted)
+    })
+  )
+
+  it.effect("of the metadata of a custom resource that is updated finalizers are told once, all else three times", () =>
+    Effect.gen(function* () {
+      const bad = patch(trainJobs, "t", "merge", {
+        metadata: { labels: { "a b": "c" }, finalizers: ["bad domain/x"] }
+      })
+      const answer = yield* Effect.flatMap(Cluster.make(), (cluster) =>
+        Effect.zipRight(
+          cluster.transport(Rbac.admin).call(trainJob("t")),
+          Effect.flip(cluster.transport(Rbac.admin).call(bad))
+        )
+      )
+      expect(answer.status?.details?.causes?.map(({ field }) => field)).toEqual([
+        "metadata.labels",
+        "metadata.finalizers",
+        "metadata.labels",
+        "metadata.labels"
+      ])
+    })
+  )
+
+  it.effect("a page of one name at a version of the future is refused at once, by the storage", () =>
+    Effect.gen(function* () {
+      const list = (query: Readonly<Record<string, string>>) =>
+        Effect.gen(function* () {
+          const cluster = yield* Cluster.make()
+          const call = cluster
+            .transport(Rbac.admin)
+            .call(KubeRequest.make("list", pods, { namespace, query: { resourceVersion: "999", ...query } }))
+          const fiber = yield* Effect.fork(Effect.flip(call))
+          yield* TestClock.adjust("1 second")
+          const soon = yield* Fiber.poll(fiber)
+          yield* TestClock.adjust("2 seconds")
+          const { status } = yield* Fiber.join(fiber)
+          return { soon: Option.isSome(soon), retryAfterSeconds: status?.details?.retryAfterSeconds }
+        })
+      const page = { fieldSelector: "metadata.name=p", limit: "2" }
+      expect(yield* list(page)).toEqual({ soon: true, retryAfterSeconds: undefined })
+      expect(yield* list({ limit: "2" })).toEqual({ soon: false, retryAfterSeconds: 1 })
+      expect(yield* list({ fieldSelector: "metadata.name=p" })).toEqual({ soon: false, retryAfterSeconds: 1 })
     })
   )
 

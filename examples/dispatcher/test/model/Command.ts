@@ -308,13 +308,11 @@ const scriptOf = (kueue: boolean, happen: FastCheck.Arbitrary<ReadonlyArray<Comm
     stubborn: FastCheck.boolean(),
     replacing: FastCheck.oneof({ weight: 7, arbitrary: one(false) }, { weight: 1, arbitrary: one(true) }),
     seed: FastCheck.integer({ min: 1, max: 1000 }),
-    commands: happen
-  }).map((it) =>
     // With Kueue the first start waits for the proof of the gate
-    printed({
-      ...it,
-      commands: [{ _tag: "Submit", run: "a" }, { _tag: "Advance", seconds: kueue ? 15 : 2 }, ...it.commands]
-    })
+    first: kueue ? FastCheck.constantFrom(15, 15, 5) : one(2),
+    commands: happen
+  }).map(({ first, ...it }) =>
+    printed({ ...it, commands: [{ _tag: "Submit", run: "a" }, { _tag: "Advance", seconds: first }, ...it.commands] })
   )
 
 /** Scripts: mostly a backend that may write, one in four with Kueue, always beginning with a run that starts. */

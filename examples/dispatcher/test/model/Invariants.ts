@@ -213,6 +213,17 @@ const made = (world: World): Lies =>
     return at > lapse(world) ? [`the check's controller is dead, and the dispatcher made TrainJob ${name}`] : []
   })
 
+/** Of what was fenced nothing is started any more, whatever becomes of its parts. */
+const fenced = (world: World): Lies =>
+  world.fenced.size === 0
+    ? []
+    : [...world.pods.values()].flatMap(({ at, jobSetUid, name }) => {
+        const since = world.fenced.get(world.owners.get(jobSetUid) ?? "")
+        return since !== undefined && at > since
+          ? [`${name} was created ${at - since} ms after its TrainJob was fenced`]
+          : []
+      })
+
 /** With Kueue: each submission is let in once, nobody else's is, and what was not let in does not run. */
 const gated = (world: World, alive: ReadonlyArray<Live>): Lies => {
   if (!world.script.kueue) return []
@@ -276,7 +287,8 @@ const capabilities = (world: World): Effect.Effect<Lies> =>
     const lies: Array<string> = []
     if (answers.length !== 14) lies.push(`${answers.length} capabilities were answered`)
     // A backend that made its preflight remembers what it found until it is refused
-    if (!world.script.kueue && (read.answer === "yes") !== may)
+    const remembers = world.script.kueue || world.script.mode === "observe-only"
+    if (!remembers && (read.answer === "yes") !== may)
       lies.push(`OutputRead is ${read.answer}, and the permission is ${may}`)
     for (const { capability, support } of answers) {
       const bare = support.answer === "yes" && support.source === "declared"
@@ -321,7 +333,7 @@ export const check = (world: World, seen: Memory, step: string): Effect.Effect<L
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const living = yield* processes(world)
-    const lies: Array<string> = [...single(world, living), ...gated(world, living), ...made(world)]
+    const lies: Array<string> = [...single(world, living), ...gated(world, living), ...made(world), ...fenced(world)]
     const known = yield* submissions(world)
     const life = world.life()
     for (const { name, uid } of known) {
@@ -364,12 +376,23 @@ const hasLostItsChance = (world: World, uid: string): Effect.Effect<boolean> =>
       )
   )
 
+/** With Kueue: submissions that are given up, and hold quota that another one could have. */
+const hoarders = (world: World): Effect.Effect<Lies> =>
+  Effect.map(world.machines.view, (view) =>
+    [...world.fenced.keys()].flatMap((uid) =>
+      view
+        .ownedBy(KueueObjects.workloads, uid)
+        .filter((workload) => KueueObjects.takesQuota(workload) && !world.released.has(workload.metadata.uid))
+        .map(({ metadata }) => `Workload ${metadata.name} is fenced, and holds quota`)
+    )
+  )
+
 /** After everything was mended and time has passed: no run is stuck where it could go on. */
 export const settled = (world: World): Effect.Effect<Lies> =>
   Effect.gen(function* () {
     const life = world.life()
     if (life === undefined) return ["there is no dispatcher"]
-    const lies: Array<string> = []
+    const lies: Array<string> = [...(yield* hoarders(world))]
     for (const run of ["a", "b"]) {
       const status = Option.getOrUndefined(yield* life.dispatcher.status(run))
       if (status === undefined || status.record.finished !== undefined) continue

@@ -1,6 +1,6 @@
 /** Runs scripts and says whether the world stayed honest. */
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
-import { Cause, Data, Effect, Exit, FastCheck } from "effect"
+import { Cause, Data, Effect, Exit, FastCheck, type Scope } from "effect"
 import * as Command from "./Command.js"
 import type { Script } from "./Command.js"
 import * as Invariants from "./Invariants.js"
@@ -14,21 +14,35 @@ export class Lie extends Data.TaggedError("Lie")<{ readonly step: string; readon
   }
 }
 
-/** Plays a script; fails at the first step after which an invariant does not hold. */
-export const play = (script: Script, pieces: World.Pieces = {}) =>
+const options = (script: Script, stages: TestCluster.StageOptions): TestCluster.Options => ({
+  ...World.clusterOptions(script),
+  ...stages
+})
+
+const verifier = (world: World.World) => {
+  const seen = Invariants.memory()
+  return (step: string, command: string) =>
+    Effect.flatMap(Invariants.check(world, seen, command), (lies) =>
+      lies.length === 0 ? Effect.void : Effect.fail(new Lie({ step, lies }))
+    )
+}
+
+type Verify = ReturnType<typeof verifier>
+
+/** Plays the commands; fails at the first step after which an invariant does not hold. */
+const happen = (world: World.World, verify: Verify) =>
   Effect.gen(function* () {
-    const world = yield* World.make(script, pieces)
-    const seen = Invariants.memory()
-    const verify = (step: string, command: string) =>
-      Effect.flatMap(Invariants.check(world, seen, command), (lies) =>
-        lies.length === 0 ? Effect.void : Effect.fail(new Lie({ step, lies }))
-      )
     yield* world.settle
-    for (const [index, command] of script.commands.entries()) {
+    for (const [index, command] of world.script.commands.entries()) {
       yield* world.perform(command)
       yield* world.settle
       yield* verify(`step ${index + 1}, ${command._tag}`, command._tag)
     }
+  })
+
+/** Mends everything, and waits until what can go on has gone on. */
+const mend = (world: World.World, verify: Verify) =>
+  Effect.gen(function* () {
     yield* world.heal
     yield* world.settle
     for (const seconds of [15, 75]) {
@@ -43,13 +57,48 @@ export const play = (script: Script, pieces: World.Pieces = {}) =>
     }
     const lies = yield* Invariants.settled(world)
     if (lies.length > 0) return yield* new Lie({ step: "all", lies })
-  }).pipe(Effect.provide(TestCluster.layer(World.clusterOptions(script))))
+  })
+
+const played = <A, E>(script: Script, effect: Effect.Effect<A, E, VirtualTime.VirtualTime | Scope.Scope>): A => {
+  const end = VirtualTime.play(Effect.scoped(effect), script.seed)
+  if (Exit.isFailure(end)) throw Cause.squash(end.cause)
+  return end.value
+}
 
 /** Plays a script from start to end; throws the `Lie`. */
-export const run = (script: Script, pieces: World.Pieces = {}): void => {
-  const end = VirtualTime.play(Effect.scoped(play(script, pieces)), script.seed)
-  if (Exit.isFailure(end)) throw Cause.squash(end.cause)
-}
+export const run = (script: Script, pieces: World.Pieces = {}): void =>
+  played(
+    script,
+    Effect.gen(function* () {
+      const world = yield* World.make(script, pieces)
+      const verify = verifier(world)
+      yield* happen(world, verify)
+      yield* mend(world, verify)
+    }).pipe(Effect.provide(TestCluster.layer(options(script, {}))))
+  )
+
+/** Plays a script with all its invariants, and looks at the world before anything is mended. */
+export const see = <A>(
+  script: Script,
+  look: (world: World.World) => Effect.Effect<A>,
+  given: {
+    readonly stages?: TestCluster.StageOptions
+    /** What the world is like before anything happens. */
+    readonly arrange?: (world: World.World) => Effect.Effect<void>
+  } = {}
+): A =>
+  played(
+    script,
+    Effect.gen(function* () {
+      const world = yield* World.make(script)
+      if (given.arrange !== undefined) yield* given.arrange(world)
+      const verify = verifier(world)
+      yield* happen(world, verify)
+      const seen = yield* look(world)
+      yield* mend(world, verify)
+      return seen
+    }).pipe(Effect.provide(TestCluster.layer(options(script, given.stages ?? {}))))
+  )
 
 /** A schedule takes its time in one go; who watches wants to be told now and then that it goes on. */
 export const pause = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))

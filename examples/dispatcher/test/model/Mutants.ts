@@ -9,15 +9,18 @@ import * as Support from "@dispatch-kubeflow/core/decide/Support"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
 import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
+import * as Kueue from "@dispatch-kubeflow/core/model/Kueue"
+import { trueCondition } from "@dispatch-kubeflow/core/model/Meta"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import type { TrainJobRef } from "@dispatch-kubeflow/core/TrainJobRef"
 import { Effect, Either, Option, Stream } from "effect"
-import type * as Backend from "../../src/Backend.js"
+import * as Backend from "../../src/Backend.js"
+import { letInAnnotation } from "../../src/backends/kubeflow/KueueOpening.js"
 import { decide } from "../../src/decide.js"
 import { current, type Entry } from "../../src/Entry.js"
 import type * as Journal from "../../src/Journal.js"
 import { type Script, scripted } from "./Command.js"
-import type { Deps, Pieces } from "./World.js"
+import { type Deps, namespace, type Pieces } from "./World.js"
 
 /** A fault, and a script that is known to show it. */
 export interface Mutant {
@@ -176,6 +179,40 @@ const keeping = (change: (pods: KeptPods) => KeptPods): Pieces => ({
       })
   })
 })
+
+const withKueue = (commands: string, options: { readonly stubborn?: boolean } = {}): Script =>
+  scripted(commands, { kueue: true, ...options })
+
+/** Answers our check for every Workload that has quota and waits for it, as a controller would that keeps no record. */
+const answerAll = (api: Deps["api"], isOurs: (annotations: Readonly<Record<string, string>>) => boolean) =>
+  Effect.gen(function* () {
+    const { items } = yield* api.list(Kueue.workloads, { namespace })
+    for (const workload of items) {
+      const checks = workload.status?.admissionChecks ?? []
+      const name = workload.metadata.ownerReferences?.[0]?.name ?? ""
+      if (trueCondition(workload.status?.conditions, "QuotaReserved") === undefined) continue
+      if (checks.every(({ state }) => state === "Ready") || workload.spec?.active === false) continue
+      const { metadata } = yield* api.get(Trainer.trainJobs, { namespace, name })
+      if (!isOurs(metadata.annotations ?? {})) continue
+      yield* api.replace(
+        Kueue.workloads,
+        {
+          ...workload,
+          status: { ...workload.status, admissionChecks: checks.map((check) => ({ ...check, state: "Ready" })) }
+        },
+        { subresource: "status" }
+      )
+    }
+  }).pipe(Effect.ignore)
+
+const answering = (isOurs: (annotations: Readonly<Record<string, string>>) => boolean): Pieces =>
+  backend((given, { api }) => ({
+    ...given,
+    reports: Stream.merge(
+      Stream.filter(given.reports, ({ cause, state }) => state !== "Stopping" || cause !== "Preempted"),
+      Stream.drain(Stream.repeatEffect(Effect.delay(answerAll(api, isOurs), "2 seconds")))
+    )
+  }))
 
 /** All of them. */
 export const mutants: ReadonlyArray<Mutant> = [
@@ -456,5 +493,71 @@ export const mutants: ReadonlyArray<Mutant> = [
         ? { _tag: "Wait", attempt }
         : step
     })
+  },
+  {
+    name: "with Kueue: a check that is Pending again is answered again",
+    script: withKueue("Submit a; Advance 15; Preempt; Advance 5; Yield; Advance 15"),
+    pieces: answering((annotations) => annotations[letInAnnotation] !== undefined)
+  },
+  {
+    name: "with Kueue: the check is answered for everybody in the queue",
+    script: withKueue("Submit a; Advance 15; Preempt; Advance 15"),
+    pieces: answering(() => true)
+  },
+  {
+    name: "with Kueue: the fence suspends the TrainJob, and leaves its Workload active",
+    script: withKueue("Submit a; Advance 15; Preempt; Advance 15; Yield; Advance 15"),
+    pieces: backend((given, { api }) => ({
+      ...given,
+      fence: (submission) => {
+        const ref = { namespace, name: `${submission.run}-${submission.n}` }
+        return api.patch(Trainer.trainJobs, ref, { type: "merge", body: { spec: { suspend: true } } }).pipe(
+          Effect.flatMap(() => api.get(JobSet.jobSets, ref)),
+          Effect.option,
+          Effect.flatMap((found) =>
+            Option.exists(found, ({ status }) => trueCondition(status?.conditions, "Suspended") !== undefined)
+              ? Effect.succeed("Fenced" as const)
+              : Effect.fail(new Backend.Unavailable({ backend: given.name, reason: "its JobSet is not suspended yet" }))
+          )
+        )
+      }
+    }))
+  },
+  {
+    name: "with Kueue: nobody remembers what was let in",
+    script: withKueue(
+      "Submit a; Advance 5; Kill before journal; Advance 15; DeleteWorkload 0; Advance 1; Restart; Advance 15"
+    ),
+    pieces: backend((given, { api }) => ({
+      ...given,
+      start: (submission) =>
+        Effect.zipRight(
+          Effect.ignore(
+            api.patch(
+              Trainer.trainJobs,
+              { namespace, name: `${submission.run}-${submission.n}` },
+              { type: "merge", body: { metadata: { annotations: { [letInAnnotation]: null } } } }
+            )
+          ),
+          given.start(submission)
+        )
+    }))
+  },
+  {
+    name: "with Kueue: starts without the proof of the gate",
+    script: withKueue("Submit a; Advance 15; StopController; Advance 40; Submit b; Advance 15"),
+    pieces: { adapter: (adapter) => ({ ...adapter, writable: Effect.succeed({ _tag: "Writable" }) }) }
+  },
+  {
+    name: "with Kueue: a submission that was let in and lost its quota still counts as waiting",
+    script: withKueue("Submit a; Advance 15; Hold 0; Advance 15; Release 0; Advance 15"),
+    pieces: backend((given) => ({
+      ...given,
+      reports: Stream.map(given.reports, (report) =>
+        report.detail.includes("it was let in before")
+          ? { ...report, state: "Pending" as const, cause: undefined }
+          : report
+      )
+    }))
   }
 ]

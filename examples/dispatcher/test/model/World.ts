@@ -78,6 +78,8 @@ export interface Known {
   readonly name: string
   readonly rank: string
   readonly jobSetUid: string
+  /** When it was created. */
+  readonly at: number
   /** Of its container's log, how many lines were written. */
   lines: number
 }
@@ -100,6 +102,10 @@ export interface World {
   readonly made: ReadonlyArray<{ readonly name: string; readonly uid: string; readonly at: number }>
   /** With Kueue: how often each TrainJob was let in, by uid. */
   readonly letIn: ReadonlyMap<string, number>
+  /** When the dispatcher first wrote down that nothing more is started for a TrainJob, by uid. */
+  readonly fenced: ReadonlyMap<string, number>
+  /** With Kueue: Workloads that a person has released. */
+  readonly released: ReadonlySet<string>
   /** With Kueue: since when the check's controller is stopped while the dispatcher lives. */
   readonly uncontrolledSince: () => number | undefined
   /** Since when the dispatcher can watch without hindrance. */
@@ -177,7 +183,7 @@ const roles = (granted: ReadonlySet<Permission>): ReadonlyArray<object> => {
 
 const runtimeOf = (script: Script): Fixtures.Body =>
   Fixtures.torchConforming("torch-conforming", {
-    ...(script.replacing ? { backoffLimit: 6 } : {}),
+    ...(script.replacing ? { backoffLimit: 6, podReplacementPolicy: "TerminatingOrFailed" as const } : {}),
     pod: {
       // Five minutes of tolerance and one rank per Node cost a test time, not truth
       tolerations: ["not-ready", "unreachable"].map((key) => ({
@@ -199,7 +205,8 @@ const runtimeOf = (script: Script): Fixtures.Body =>
     }
   })
 
-const kueue: AdapterConfig.KueueConfig = {
+/** Kueue mode of these worlds. */
+export const kueue: AdapterConfig.KueueConfig = {
   localQueue: "queue",
   admissionCheck: "check",
   controllerName: "example.dispatch-kubeflow.dev/check",
@@ -260,6 +267,9 @@ export const make = (script: Script, pieces: Pieces = {}) =>
     const foreign = new Set<string>()
     const made: Array<World["made"][number]> = []
     const letIn = new Map<string, number>()
+    const fenced = new Map<string, number>()
+    const released = new Set<string>()
+    const ids = new Map<string, string>()
     const files = new Map<string, string>()
     const late: Array<Effect.Effect<unknown>> = []
     let partitioned = false
@@ -294,6 +304,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
               name,
               rank: labels["batch.kubernetes.io/job-completion-index"] ?? "",
               jobSetUid: labels[JobSet.jobSetUidLabel] ?? "",
+              at,
               lines: 1
             })
           } else if (object.kind === "JobSet") {
@@ -408,13 +419,21 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       const dispatcher = yield* Dispatcher.make({
         backends: [pieces.backend?.(backend, deps) ?? backend],
         ...(pieces.decide === undefined ? {} : { decide: pieces.decide }),
-        onHappening: (happening) => {
-          if (happening._tag !== "Wrote" || happening.entry._tag !== "Prepared") return Effect.void
-          const { id, n } = happening.entry
-          const follower: Follower = { name: `${happening.run}-${n}`, id, text: "", gaps: [] }
-          followers.set(id, follower)
-          return Effect.asVoid(Effect.forkIn(follow(adapter, follower), scope))
-        }
+        onHappening: (happening) =>
+          Effect.gen(function* () {
+            if (happening._tag !== "Wrote") return
+            const { entry, run } = happening
+            if (entry._tag === "Fenced") {
+              const id = ids.get(`${run}-${entry.n}`)
+              if (id !== undefined && !fenced.has(id)) fenced.set(id, yield* Clock.currentTimeMillis)
+            }
+            if (entry._tag !== "Prepared") return
+            const name = `${run}-${entry.n}`
+            ids.set(name, entry.id)
+            const follower: Follower = { name, id: entry.id, text: "", gaps: [] }
+            followers.set(entry.id, follower)
+            yield* Effect.forkIn(follow(adapter, follower), scope)
+          })
       }).pipe(
         Effect.provideService(Journal.Journal, pieces.journal?.(book) ?? book),
         Effect.provideService(Scope.Scope, scope),
@@ -667,6 +686,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
             const workload = pick((yield* machines.view).list(KueueObjects.workloads, namespace), command.workload)
             if (workload === undefined) return
             const ref = { namespace, name: workload.metadata.name }
+            if (command._tag === "Release") released.add(workload.metadata.uid)
             return yield* Effect.ignore(
               command._tag === "DeleteWorkload"
                 ? admin.remove(Kueue.workloads, ref, { propagation: "Background" })
@@ -727,6 +747,8 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       foreign,
       made,
       letIn,
+      fenced,
+      released,
       uncontrolledSince: () => uncontrolledSince,
       watchingSince: () => watchingSince,
       perform,

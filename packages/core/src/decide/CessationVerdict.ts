@@ -385,12 +385,14 @@ export const decide = (facts: Facts): Verdict => {
       return [nodeAnswer(name, reading, pods, facts.outOfService)]
     })
   const ceasedNodes = new Set(nodes.filter(({ ceased }) => ceased).map(({ name }) => name))
-  // A reboot since *this* pod ran: another pod may have run on the Node after it
+  // A reboot since *this* pod ran: another pod may have run on the Node after it. What was bound and not started yet is
+  // started by the next boot
   const rebooted = (pod: Pod): boolean => {
     const node = nodes.find(({ name }) => name === pod.nodeName)
     const before = pod.evidence.node?.bootID
     return (
       node !== undefined &&
+      pod.evidence.node?.bootIsLast === true &&
       node.state !== "deleted" &&
       before !== undefined &&
       node.bootID !== undefined &&

@@ -485,7 +485,8 @@ const readEnd = (evidence: Evidence.Evidence, pod: Pod): PodEnd => {
         evidence: facts
       })
     }
-    if (own.deletionIsExact !== true) {
+    const ranOn = Evidence.millis(own.ranAfterDeletion)
+    if (own.deletionIsExact !== true && (ranOn === undefined || at < ranOn)) {
       return {
         _tag: "Unseen",
         missing: `whether ${podName(pod)} was deleted before or after it ended`,
@@ -954,6 +955,15 @@ const isEnding = (evidence: Evidence.Evidence, subject: Subject): boolean => {
   return [...newest.values()].some(isLeaving)
 }
 
+/**
+ * Controllers delete pods, too, and what they delete them for may be seen later than the deletion: each type has a watch of its
+ * own. Until the TrainJob says that it has ended, nobody is said to have deleted a pod.
+ */
+const untilExplained = (explained: Explained): Explained =>
+  explained.cause._tag === "Deleted" && explained.cause.object.startsWith("Pod/")
+    ? unknown([`why ${explained.cause.object} is deleted: its TrainJob has not ended yet`], explained.evidence)
+    : explained
+
 const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => {
   const { trainJob } = subject
   const self = `TrainJob/${evidence.name}`
@@ -980,7 +990,7 @@ const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => 
     const ends = endsByRank(evidence, pods)
     return ends.every(({ _tag }) => _tag === "None" || _tag === "Open")
       ? located("Stopping")
-      : located("Stopping", causeOfEnd(evidence, subject))
+      : located("Stopping", untilExplained(causeOfEnd(evidence, subject)))
   }
   const blocked = started.find((pod) => obstacle(pod) !== undefined)
   return located(started.some(isStarted) ? "Running" : "Pending", blocked === undefined ? undefined : obstacle(blocked))

@@ -67,13 +67,17 @@ export const PodEvidence = Schema.Struct({
    */
   deletionRequestedAt: Schema.optional(Schema.String),
   deletionIsExact: Schema.optional(Schema.Boolean),
+  /** A container was seen to run after the deletion was asked for, at the earliest this time (RFC 3339). */
+  ranAfterDeletion: Schema.optional(Schema.String),
   /** The Node as it was while the pod had not ended. */
   node: Schema.optional(
     Schema.Struct({
       name: Schema.String,
       uid: Schema.String,
       bootID: Schema.optional(Schema.String),
-      at: Schema.Number
+      at: Schema.Number,
+      /** The bootID was read when the pod could be started no more: no later boot runs a process of it. */
+      bootIsLast: Schema.optional(Schema.Boolean)
     })
   )
 })
@@ -670,6 +674,18 @@ const deletionAfter = (known: DeletionRequest | undefined, meta: ObjectMeta): De
   return (millis(before.deletionRequestedAt) ?? 0) <= (millis(next.deletionRequestedAt) ?? 0) ? before : next
 }
 
+/** The first sight of a pod that is being deleted and runs: what ends later was deleted before. */
+const ranAfter = (known: PodEvidence | undefined, pod: Core.Pod): Pick<PodEvidence, "ranAfterDeletion"> => {
+  const { deletionTimestamp } = pod.metadata
+  if (known?.ranAfterDeletion !== undefined) return { ranAfterDeletion: known.ranAfterDeletion }
+  const runs = pod.status?.containerStatuses?.some(({ state }) => (state?.running ?? undefined) !== undefined) ?? false
+  return typeof deletionTimestamp === "string" && runs
+    ? {
+        ranAfterDeletion: iso((millis(deletionTimestamp) ?? 0) - (pod.metadata.deletionGracePeriodSeconds ?? 0) * 1000)
+      }
+    : {}
+}
+
 type StringMap = Readonly<Record<string, string>> | null | undefined
 
 /** What is known and what is new of some keys; the very same record where nothing is. */
@@ -834,6 +850,7 @@ const podAfter = (
         : (known?.endings ?? []),
     disruptions: distinctConditions(known?.disruptions ?? [], disruption === undefined ? [] : [disruption]),
     ...deletionAfter(known, object.metadata),
+    ...ranAfter(known, object),
     ...(known?.node === undefined ? {} : { node: known.node })
   }
 }
@@ -990,6 +1007,21 @@ const sameSighting = (a: NodeSighting, b: NodeSighting): boolean =>
 export const isUnended = (pod: PodEvidence): boolean =>
   pod.presence === "present" && pod.pod.status?.phase !== "Succeeded" && pod.pod.status?.phase !== "Failed"
 
+/**
+ * Whether a kubelet that comes up now leaves the pod alone. It starts what is bound and was never started, whenever that was
+ * bound; it does not start again what may not be restarted, is being deleted, or is gone.
+ */
+export const startsNoMore = ({ pod, presence }: PodEvidence): boolean => {
+  const { metadata, spec, status } = pod
+  if (presence !== "present" || typeof metadata.deletionTimestamp === "string") return true
+  if (status?.phase === "Succeeded" || status?.phase === "Failed") return true
+  if (spec?.restartPolicy !== "Never") return false
+  return containersOf(pod).some(({ status: container }) => {
+    const state = container?.state
+    return (state?.running ?? state?.terminated ?? undefined) !== undefined
+  })
+}
+
 const foldNode = (evidence: Evidence, name: string, node: Core.Node | undefined, at: number): Evidence => {
   const known = evidence.nodes[name] ?? []
   const sighting = sightingOf(node, at)
@@ -999,16 +1031,18 @@ const foldNode = (evidence: Evidence, name: string, node: Core.Node | undefined,
     next = { ...next, nodes: { ...next.nodes, [name]: [...known, sighting].slice(-sightingsKept) } }
   }
   if (node === undefined) return next
-  const bound = Object.entries(evidence.pods).filter(
-    ([, it]) => it.node === undefined && it.pod.spec?.nodeName === name && isUnended(it)
-  )
-  if (bound.length === 0) return next
   const bootID = node.status?.nodeInfo?.bootID ?? undefined
   const recorded = { name, uid: node.metadata.uid, ...(bootID === undefined ? {} : { bootID }), at }
-  return {
-    ...next,
-    pods: { ...next.pods, ...Object.fromEntries(bound.map(([uid, it]) => [uid, { ...it, node: recorded }])) }
-  }
+  const changed = Object.entries(evidence.pods).flatMap(([uid, it]): ReadonlyArray<readonly [string, PodEvidence]> => {
+    if (it.pod.spec?.nodeName !== name) return []
+    const isLast = (bootID ?? "") !== "" && at >= it.seenAt && startsNoMore(it)
+    if (it.node === undefined) {
+      return isUnended(it) ? [[uid, { ...it, node: { ...recorded, ...(isLast ? { bootIsLast: true } : {}) } }]] : []
+    }
+    if (it.node.bootIsLast === true || !isLast) return []
+    return [[uid, { ...it, node: { ...it.node, ...(bootID === undefined ? {} : { bootID }), bootIsLast: true } }]]
+  })
+  return changed.length === 0 ? next : { ...next, pods: { ...next.pods, ...Object.fromEntries(changed) } }
 }
 
 const foldEvent = (evidence: Evidence, object: Core.Event): Evidence => {

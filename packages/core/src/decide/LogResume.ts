@@ -53,6 +53,8 @@ export interface Reader {
   readonly first: () => string | undefined
   /** Stamp of the last line delivered. */
   readonly last: () => string | undefined
+  /** Forgets this connection from its discontinuity on: what it brought was another instance's. */
+  readonly takeBack: () => void
   /** Whether a line was cut in the middle and waits for the rest. */
   readonly inLine: () => boolean
   /** Takes the lines of an answer as delivered without delivering them: what a follow with `tailLines=0` starts after. */
@@ -245,6 +247,19 @@ const makeRing = (): Ring => ({
   hashes: new Int32Array(remembered)
 })
 
+/** What a reader remembers of the lines that were delivered. */
+interface Memory {
+  readonly ring: Ring
+  readonly delivered: number
+  readonly floor: Moment
+  readonly floorSince: number
+  readonly first: Moment | undefined
+  readonly lastSecond: number
+  readonly lastNano: number
+  readonly cut: Line | undefined
+  readonly startsAt: Moment | undefined
+}
+
 const lineIn = ({ seconds, nanos, lengths, hashes }: Ring, slot: number): Known => ({
   second: seconds[slot] ?? 0,
   nano: nanos[slot] ?? 0,
@@ -267,6 +282,9 @@ export const make = (options: Options = {}): Reader => {
   let cut: Line | undefined
   let startsAt: Moment | undefined
   const from = options.from === undefined ? never : momentOf(options.from)
+
+  // The same as it was before the discontinuity of this connection
+  let before: Memory | undefined
 
   // The connection
   let mode: Mode = "stamp"
@@ -309,12 +327,23 @@ export const make = (options: Options = {}): Reader => {
     block.set(bytes, written)
     written += bytes.length
   }
-  const discontinuity = (before: string | undefined): void => {
+  const discontinuity = (next: string | undefined, unfinished: Line | undefined): void => {
     flush()
+    before ??= {
+      ring: { seconds: seconds.slice(), nanos: nanos.slice(), lengths: lengths.slice(), hashes: hashes.slice() },
+      delivered,
+      floor,
+      floorSince,
+      first,
+      lastSecond,
+      lastNano,
+      cut: unfinished,
+      startsAt
+    }
     pieces.push({
       _tag: "Discontinuity",
       after: lastSecond < 0 ? "" : stampText({ second: lastSecond, nano: lastNano }),
-      before
+      before: next
     })
     continuous = true
   }
@@ -371,7 +400,7 @@ export const make = (options: Options = {}): Reader => {
         return
       }
       repeating = false
-      if (!continuous) discontinuity(stampText(moment))
+      if (!continuous) discontinuity(stampText(moment), cut)
       cut = undefined
     }
     start(second, nano)
@@ -381,11 +410,12 @@ export const make = (options: Options = {}): Reader => {
 
   const verified = (): void => {
     if (line === undefined || cut === undefined || line.length < cut.length) return
-    const same = line.hash === cut.hash && line.rest === cut.rest
+    const unfinished = cut
+    const same = line.hash === unfinished.hash && line.rest === unfinished.rest
     cut = undefined
     repeating = false
     if (same) continuous = true
-    else discontinuity(stampText(line))
+    else discontinuity(stampText(line), unfinished)
     mode = "deliver"
   }
 
@@ -421,9 +451,10 @@ export const make = (options: Options = {}): Reader => {
     }
     if (line !== undefined && mode === "verify") {
       // Shorter than what was delivered of it: another line with the same stamp
+      const unfinished = cut
       cut = undefined
       repeating = false
-      discontinuity(stampText(line))
+      discontinuity(stampText(line), unfinished)
     }
     line = undefined
     mode = "stamp"
@@ -639,6 +670,7 @@ export const make = (options: Options = {}): Reader => {
   }
 
   const open: Reader["open"] = (connection = {}) => {
+    before = undefined
     repeating = lastSecond >= 0
     continuous = !repeating
     tail = connection.tail === true && !repeating
@@ -673,7 +705,7 @@ export const make = (options: Options = {}): Reader => {
       if (joining && final) content(head.slice(0, headLength))
       if (mode === "deliver" && line !== undefined) cut = line
       else if (mode === "skip" && line !== undefined && final) endLine()
-      if (final && !continuous) discontinuity(undefined)
+      if (final && !continuous) discontinuity(undefined, cut)
       line = undefined
       mode = "stamp"
       headLength = 0
@@ -683,6 +715,15 @@ export const make = (options: Options = {}): Reader => {
     resumeFrom: () => (lastSecond < 0 ? undefined : overlapStart(stampText({ second: lastSecond, nano: lastNano }))),
     first: () => (first === undefined ? undefined : stampText(first)),
     last: () => (lastSecond < 0 ? undefined : stampText({ second: lastSecond, nano: lastNano })),
+    takeBack: () => {
+      if (before === undefined) return
+      seconds.set(before.ring.seconds)
+      nanos.set(before.ring.nanos)
+      lengths.set(before.ring.lengths)
+      hashes.set(before.ring.hashes)
+      ;({ delivered, floor, floorSince, first, lastSecond, lastNano, cut, startsAt } = before)
+      before = undefined
+    },
     inLine: () => cut !== undefined,
     prime: (chunk) => {
       open({ tail: true })

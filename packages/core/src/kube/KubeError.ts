@@ -216,7 +216,7 @@ export class KubeUnavailable extends Data.TaggedError("KubeUnavailable")<
           this.remedy ?? "Check certificate-authority-data and tls-server-name in the kubeconfig."
         )
       case "credentials":
-        return sentence(this, `the credentials cannot be had${detail}`, "Nothing was sent.")
+        return sentence(this, `the credentials cannot be had${detail}`, this.remedy ?? "Nothing was sent.")
       case "stream":
         return sentence(this, `the connection broke${detail}`, again)
       case "silence":

@@ -88,6 +88,18 @@ const configOf = (
 
 const troubleEvery = 60_000
 
+const optionsOf = (common: Invocation.Common, choices: Choices): KubeConfig.Options => ({
+  ...(common.kubeconfig === undefined ? {} : { source: KubeConfig.Source.Files({ paths: [common.kubeconfig] }) }),
+  context: common.context,
+  namespace: common.namespace ?? choices.namespace
+})
+
+/** The configuration of an invocation, whether or not its cluster can be reached. */
+export const configuration = (common: Invocation.Common) =>
+  Effect.map(Layer.build(KubeApiLive.layerKubeConfig(optionsOf(common, {}))), (context) =>
+    Context.get(context, KubeConfig.KubeConfig)
+  )
+
 /** The adapter of an invocation, and the namespace it is for. */
 export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Common, choices: Choices = {}) {
   if (common.namespace !== undefined && choices.namespace !== undefined && common.namespace !== choices.namespace) {
@@ -97,12 +109,9 @@ export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Co
   }
   const { err, look } = yield* Terminal
   const note = (text: string): Effect.Effect<void> => err(look.paint("dim", `-- ${text}`))
-  const paths = common.kubeconfig
   const live = yield* Layer.build(
     KubeApiLive.layer({
-      ...(paths === undefined ? {} : { source: KubeConfig.Source.Files({ paths: [paths] }) }),
-      context: common.context,
-      namespace: common.namespace ?? choices.namespace,
+      ...optionsOf(common, choices),
       ...(common.verbose ? { http: { onExchange: (exchange) => note(RequestLog.line(exchange)) } } : {})
     })
   )

@@ -89,8 +89,9 @@ export const make = (): Body => {
         wake()
       })
     },
+    // The first one: what follows it is the parser's own confusion
     fail: (error) => {
-      failure = error
+      failure ??= error
       wake()
     },
     received: () => received,

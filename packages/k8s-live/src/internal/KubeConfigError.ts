@@ -19,9 +19,14 @@ export class KubeConfigError extends Data.TaggedError("KubeConfigError")<{
   /** What to do about it, as a sentence. */
   readonly advice: string
 }> {
-  override get message(): string {
+  /** Where, and what is wrong, without the advice. */
+  get what(): string {
     const context = this.context === undefined ? "" : `, context "${this.context}"`
     const field = this.field === undefined ? "" : `: ${this.field}`
-    return `${this.origin}${context}${field}: ${this.problem}. ${this.advice}`
+    return `${this.origin}${context}${field}: ${this.problem}`
+  }
+
+  override get message(): string {
+    return `${this.what}. ${this.advice}`
   }
 }

@@ -120,7 +120,7 @@ export const refresh = (
       return yield* Effect.fail({ problem: `the issuer answers ${status}${words === "" ? "" : ` (${words})`}` })
     }
     if (idToken === undefined || idToken === "") {
-      return yield* Effect.fail({ problem: "the issuer renews no id token; was the scope openid asked for at login?" })
+      return yield* Effect.fail({ problem: "the issuer renews no id token (the login may lack the scope openid)" })
     }
     return { idToken, refreshToken: next ?? refreshToken }
   }).pipe(Effect.scoped)

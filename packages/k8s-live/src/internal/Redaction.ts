@@ -10,11 +10,11 @@ const patterns: ReadonlyArray<readonly [RegExp, string]> = [
   [/(\/\/)[^/\s:@]+:[^/\s@]+@/g, "$1(not shown)@"],
   [/\b(bearer|basic)\s+[^\s"',;]+/gi, "$1 (not shown)"],
   [
-    /((?:token|secret|password|passwd|passphrase|api[-_]?key|access[-_]?key|credential|assertion|code)["']?\s*[:=]\s*["']?)[^\s"',;&}]+/gi,
+    /((?:token|secret|password|passwd|passphrase|api[-_]?key|access[-_]?key|credential|assertion|code)["']?\s*[:=]\s*["']?)(?!\(not shown)[^\s"',;&}]+/gi,
     "$1(not shown)"
   ],
   // A program that fails may print its environment
-  [/(^|\s)([A-Za-z_][A-Za-z0-9_]*)=\S+/g, "$1$2=(not shown)"],
+  [/(^|\s)([A-Za-z_][A-Za-z0-9_]*)=(?!\(not shown)\S+/g, "$1$2=(not shown)"],
   // JSON web tokens, and any run of characters too long to be a word or a path segment
   [/\beyJ[\w-]+(?:\.[\w-]+)*/g, "(not shown)"],
   [/\b(?=[\w+-]*\d)[\w+-]{32,}={0,2}/g, "(not shown)"]

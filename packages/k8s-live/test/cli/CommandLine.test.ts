@@ -208,7 +208,7 @@ describe("completions", () => {
       const texts = found
         .trim()
         .split("\n")
-        .map((it) => it.split("\t")[0])
+        .map((it) => it.split("\t")[0] ?? "")
       expect([words, texts.toSorted()]).toEqual([words, [...expected].toSorted()])
     }
   })

@@ -80,7 +80,7 @@ interface Real {
 }
 
 const connect = (source: KubeConfig.Source): Effect.Effect<Real, KubeConfig.KubeConfigError, Scope.Scope> =>
-  Effect.map(Layer.build(KubeApiLive.layer({ source })), (context) => ({
+  Effect.map(Layer.build(KubeApiLive.layer({ source, http: { rateLimit: "none" } })), (context) => ({
     api: Context.get(context, KubeApi.KubeApi),
     config: Context.get(context, KubeConfig.KubeConfig)
   }))

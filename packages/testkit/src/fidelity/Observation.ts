@@ -159,6 +159,11 @@ export const normalise = (observations: ReadonlyArray<Observation>, run: Run): R
       .replaceAll(/(invalid continue token: ).*/g, "$1<why>")
       .replaceAll(/"resourceVersion":"\d+"/g, '"resourceVersion":"<version>"')
       .replaceAll(/ResourceVersion: \d+/g, "ResourceVersion: <version>")
+      // Rules of a custom resource are run in the order of a Go map, which is another each time
+      .replace(
+        /^(\w+\.[a-z0-9-]+\.\S+ "[^"]*" is invalid: \[)(.*)\]$/s,
+        (_, before: string, list: string) => `${before}${list.split(", ").toSorted().join(", ")}]`
+      )
   const token = (text: string): unknown => {
     const decoded = Encoding.decodeBase64UrlString(text)
     if (text === "" || Either.isLeft(decoded)) return text
@@ -181,8 +186,11 @@ export const normalise = (observations: ReadonlyArray<Observation>, run: Run): R
       } else if (key === "continue" && typeof entry === "string") result[key] = token(entry)
       // The authorizer's order is that of its cache
       else if (key === "resourceRules" || key === "nonResourceRules") result[key] = sortedByText(walk(entry))
-      // Conflicts with several managers are told in any order, but for the message
-      else if (key === "causes" && Json.at(entry, 0, "reason") === "FieldManagerConflict") {
+      // Conflicts with several managers are told in any order, but for the message; so are rules of a custom resource
+      else if (
+        key === "causes" &&
+        (Json.at(entry, 0, "reason") === "FieldManagerConflict" || Json.text(Json.at(value, "group")).includes("."))
+      ) {
         result[key] = sortedByText(walk(entry))
       } else if (key === "message" && typeof entry === "string") result[key] = message(entry)
       // Lines at one moment are told apart by a nanosecond

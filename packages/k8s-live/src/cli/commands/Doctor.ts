@@ -4,12 +4,12 @@
  * @module
  */
 import type * as ProbeReport from "@dispatch-kubeflow/core/decide/ProbeReport"
-import { Effect, Either, Redacted } from "effect"
+import { Effect, Either, Option, Redacted } from "effect"
 import type * as KubeConfig from "../../KubeConfig.js"
 import * as Diagnosis from "../Diagnosis.js"
 import { ExitCode, exitCodeOf, type Failure } from "../ExitCode.js"
 import type * as Invocation from "../Invocation.js"
-import { connect, print, Terminal } from "../Session.js"
+import { configuration, connect, print, Terminal } from "../Session.js"
 import * as SpecFile from "../SpecFile.js"
 import { isClean } from "./Probe.js"
 
@@ -99,7 +99,9 @@ export const run = (invocation: Asked) =>
       ...(capabilities === undefined ? {} : { capabilities }),
       failures
     }
-    const safe = Diagnosis.redact(diagnosis, connected === undefined ? [] : hiddenOf(connected.config), home)
+    // Why a cluster cannot be reached names it
+    const config = connected?.config ?? Option.getOrUndefined(yield* Effect.option(configuration(invocation.common)))
+    const safe = Diagnosis.redact(diagnosis, config === undefined ? [] : hiddenOf(config), home)
     yield* print(invocation.common, safe, (look) => Diagnosis.render(safe, look))
     return code
   })

@@ -397,9 +397,10 @@ const problems = (
     message: `Invalid value: ${JSON.stringify(Json.text(object["kind"]))}: must be ${type.kind}`
   }
   if (isOther && old === undefined) return [kind]
-  // Metadata of a custom resource is looked at three times on update, its changes twice, and all of it is told. There is no
-  // schema for another kind
-  const seen = old === undefined ? own : [...updated, ...own, ...updated, ...own, ...(isOther ? [kind] : own)]
+  // Metadata of a custom resource is looked at three times on update, its finalizers once, its changes twice, and all of it is
+  // told. There is no schema for another kind
+  const again = own.filter(({ field }) => !field.startsWith("metadata.finalizers"))
+  const seen = old === undefined ? own : [...updated, ...own, ...updated, ...again, ...(isOther ? [kind] : again)]
   const checked = isOther ? seen : [...seen, ...type.schema(object)]
   // Rules are not run on an object with holes, and the server says so
   return checked.some(({ reason }) => blocking.has(reason))

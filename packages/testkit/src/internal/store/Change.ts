@@ -420,7 +420,10 @@ const checkNames = (call: Call, incoming: Json.JsonObject): Step<void> => {
 const changedMetadata = (old: Json.JsonObject, incoming: Json.JsonObject): ReadonlyArray<Registry.FieldError> =>
   ["uid", "deletionTimestamp"].flatMap((key) => {
     const value = Json.at(incoming, "metadata", key)
-    return value === undefined || Json.equal(value, Json.at(old, "metadata", key))
+    const before = Json.at(old, "metadata", key)
+    // The time of a deletion stays as it is, whatever is sent
+    const stays = key === "deletionTimestamp" && before !== undefined
+    return value === undefined || stays || Json.equal(value, before)
       ? []
       : [
           {

@@ -208,7 +208,8 @@ export const readList = (call: Call): Step<Done> =>
       return yield* Either.left(Failure.badRequest(`invalid resource version: ${versionError(wanted)}`))
     }
     if (version !== undefined && version > state.version) {
-      return yield* Either.left(Failure.tooLarge(version, state.version))
+      const by = selection.name !== undefined && limit !== undefined && limit > 0 ? "storage" : "cache"
+      return yield* Either.left(Failure.tooLarge(version, state.version, by))
     }
     const prefix = request.namespace === undefined ? "" : `${request.namespace}/`
     let shown = state.version
