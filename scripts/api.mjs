@@ -56,8 +56,7 @@ const heritage = (file, name) => {
   return undefined
 }
 
-const isExported = (statement) =>
-  statement.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false
+const isExported = (statement) => statement.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false
 
 const shown = (statement, declarations, source, known, told) => {
   const text = printer.printNode(ts.EmitHint.Unspecified, statement, declarations)
@@ -79,7 +78,9 @@ const shown = (statement, declarations, source, known, told) => {
 
 const isNothing = (statement) =>
   ts.isImportDeclaration(statement) ||
-  (ts.isExportDeclaration(statement) && statement.moduleSpecifier === undefined && statement.exportClause?.elements?.length === 0)
+  (ts.isExportDeclaration(statement) &&
+    statement.moduleSpecifier === undefined &&
+    statement.exportClause?.elements?.length === 0)
 
 /** Which modules a package's exports let through: those of the wildcard that no other entry takes away. */
 const isPublic = (exports) => {
@@ -129,8 +130,14 @@ const differences = (before, after) => {
   const old = new Set(before.split("\n"))
   const now = new Set(after.split("\n"))
   return [
-    ...before.split("\n").filter((line) => !now.has(line)).map((line) => `- ${line}`),
-    ...after.split("\n").filter((line) => !old.has(line)).map((line) => `+ ${line}`)
+    ...before
+      .split("\n")
+      .filter((line) => !now.has(line))
+      .map((line) => `- ${line}`),
+    ...after
+      .split("\n")
+      .filter((line) => !old.has(line))
+      .map((line) => `+ ${line}`)
   ]
 }
 
@@ -151,6 +158,8 @@ for (const name of readdirSync(join(root, "packages"))) {
   else writeFileSync(path, text)
 }
 if (check && changed > 0) {
-  console.error("The public API has changed. If that is meant: npm run api, and a changeset that says how far the version moves.")
+  console.error(
+    "The public API has changed. If that is meant: npm run api, and a changeset that says how far the version moves."
+  )
   process.exitCode = 1
 } else if (!check) console.log(`${changed} of the reports changed`)

@@ -75,7 +75,10 @@ const install = run("npm", [
 ])
 if (!succeeds(`npm installs them (Node ${process.versions.node}, client-node ${clientNode})`, install)) end()
 succeeds("the tree has what everything in it wants", run("npm", ["ls", "--all"]))
-const trees = run("npm", ["ls", "effect", "--all", "--parseable"]).stdout.trim().split("\n").filter((it) => it.endsWith("effect"))
+const trees = run("npm", ["ls", "effect", "--all", "--parseable"])
+  .stdout.trim()
+  .split("\n")
+  .filter((it) => it.endsWith("effect"))
 report("there is one effect", new Set(trees).size === 1 ? undefined : trees.join("\n"))
 
 // Every public module: its types without skipLibCheck, its code in this Node
@@ -94,7 +97,9 @@ const entries = names.flatMap((name) => {
 // A program rather than a module, and what needs the optional peers (vitest)
 const programs = new Set(["testkit/serve/main"])
 const optional = new Set(["testkit/Contract"])
-const modules = entries.filter(({ module, name }) => !programs.has(`${name}/${module}`) && !optional.has(`${name}/${module}`))
+const modules = entries.filter(
+  ({ module, name }) => !programs.has(`${name}/${module}`) && !optional.has(`${name}/${module}`)
+)
 const specifier = ({ module, name }) => `@dispatch-kubeflow/${name}${module === "index" ? "" : `/${module}`}`
 cpSync(join(root, "scripts/install-check"), join(project, "src"), { recursive: true })
 writeFileSync(
@@ -133,8 +138,15 @@ succeeds("TypeScript compiles (NodeNext, strict)", node(tsc, "-p", "."))
 const own = output(node(tsc, "-p", "tsconfig.types.json"))
   .split("\n")
   .filter((line) => line.includes("@dispatch-kubeflow") || line.startsWith("src/"))
-report(`the types of ${modules.length} modules are sound without skipLibCheck`, own.length === 0 ? undefined : own.join("\n"))
-prints(`${modules.length} modules are imported by their names`, node("src/everything.mjs"), (text) => text === String(modules.length))
+report(
+  `the types of ${modules.length} modules are sound without skipLibCheck`,
+  own.length === 0 ? undefined : own.join("\n")
+)
+prints(
+  `${modules.length} modules are imported by their names`,
+  node("src/everything.mjs"),
+  (text) => text === String(modules.length)
+)
 const internal = node("--input-type=module", "-e", 'await import("@dispatch-kubeflow/core/internal/HoldProbe")')
 report(
   "what is internal cannot be imported",
@@ -145,14 +157,23 @@ prints("core over the testkit, from TypeScript", node("dist/in-process.js"), (te
   const { after, answers, before } = JSON.parse(text)
   return answers === 14 && before === false && after === true
 })
-prints("core over the testkit, from JavaScript", node("src/in-process-js.mjs"), (text) => JSON.parse(text).answers === 14)
+prints(
+  "core over the testkit, from JavaScript",
+  node("src/in-process-js.mjs"),
+  (text) => JSON.parse(text).answers === 14
+)
 
-const traced = node("--enable-source-maps", "--input-type=module", "-e", `
+const traced = node(
+  "--enable-source-maps",
+  "--input-type=module",
+  "-e",
+  `
   import * as TrainJobRef from "@dispatch-kubeflow/core/kube/Resource"
   import { readFileSync } from "node:fs"
   const map = JSON.parse(readFileSync(new URL(import.meta.resolve("@dispatch-kubeflow/core/kube/Resource") + ".map")))
   console.log(map.sources.length > 0 && readFileSync(new URL(map.sources[0], import.meta.resolve("@dispatch-kubeflow/core/kube/Resource")), "utf8").length > 0)
-`)
+`
+)
 prints("source maps lead to sources", traced, (text) => text === "true")
 
 // The commands, as npm links them
@@ -183,7 +204,11 @@ if (report("the testkit's command serves a cluster", served)) {
   prints("the live layer, from TypeScript", node("dist/live.js", kubeconfig), (text) => JSON.parse(text).nodes === 2)
   prints("dispatch-kubeflow --help", cli("--help"), (text) => text.includes("Exit codes:"))
   prints("dispatch-kubeflow --version", cli("--version"), (text) => /^\d+\.\d+\.\d+/.test(text))
-  prints("dispatch-kubeflow capabilities --json", cli("capabilities", "--json"), (text) => JSON.parse(text).capabilities.length === 14)
+  prints(
+    "dispatch-kubeflow capabilities --json",
+    cli("capabilities", "--json"),
+    (text) => JSON.parse(text).capabilities.length === 14
+  )
   prints("dispatch-kubeflow preflight", cli("preflight"), (text) => text.includes("writable"))
   const nothing = cli("ceased", "no-such")
   report("dispatch-kubeflow ceased says that there is none", nothing.status === 5 ? undefined : output(nothing))

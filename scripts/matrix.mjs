@@ -70,7 +70,9 @@ const workspaceOf = (version, withOverride) => {
     cwd: folder,
     env: { ...process.env, CI: "true" }
   })
-  return installed.status === 0 ? { folder } : { missing: `client-node ${version} was not installed: ${lastWords(installed)}` }
+  return installed.status === 0
+    ? { folder }
+    : { missing: `client-node ${version} was not installed: ${lastWords(installed)}` }
 }
 
 const newest = (wanted) => {
@@ -101,7 +103,15 @@ const combination = (major, wanted) => {
   rmSync(report, { force: true })
   const tested = run(
     node.path,
-    ["node_modules/vitest/vitest.mjs", "run", "--project", "k8s-live", "--reporter=json", `--outputFile=${report}`, ...files],
+    [
+      "node_modules/vitest/vitest.mjs",
+      "run",
+      "--project",
+      "k8s-live",
+      "--reporter=json",
+      `--outputFile=${report}`,
+      ...files
+    ],
     { cwd: folder, env: { ...process.env, PATH: `${dirname(node.path)}${delimiter}${process.env.PATH}` } }
   )
   if (!existsSync(report)) return { missing: `the tests did not run: ${lastWords(tested)}` }
@@ -141,8 +151,16 @@ const header = ["Node", "client-node", "passed", "failed", "skipped"]
 const widths = header.map((title, column) =>
   Math.max(title.length, ...cells.map((row) => (row.length === header.length ? row[column].length : 0)))
 )
-for (const row of [header, ...cells]) console.log(row.map((text, column) => text.padEnd(widths[column])).join("  ").trimEnd())
-console.log(process.env.TEST_KUBECONFIG === undefined ? "without a real cluster (TEST_KUBECONFIG)" : "with a real cluster")
+for (const row of [header, ...cells])
+  console.log(
+    row
+      .map((text, column) => text.padEnd(widths[column]))
+      .join("  ")
+      .trimEnd()
+  )
+console.log(
+  process.env.TEST_KUBECONFIG === undefined ? "without a real cluster (TEST_KUBECONFIG)" : "with a real cluster"
+)
 
 const bad = rows.filter(([, , { failed, missing }]) => (missing === undefined ? failed > 0 : values.strict))
 process.exitCode = bad.length > 0 ? 1 : 0

@@ -603,6 +603,8 @@ export const make = (
         const state = now.pod === undefined ? undefined : RankZero.containerState(now.pod)
         if (state === undefined || state._tag === "Waiting") return false
         if (current === undefined || state.instance === undefined) return state._tag === "Ended"
+        // A watch that is behind still shows the instance before: waiting for it would be no waiting at all
+        if (state.instance.restartCount < current.restartCount) return false
         return state._tag === "Ended" || !RankZero.sameInstance(state.instance, current)
       }
 

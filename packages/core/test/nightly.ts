@@ -27,16 +27,40 @@ const print = (line: string): void => void process.stdout.write(`${line}\n`)
 const counts = new Map<string, number>()
 const count = (key: string, by = 1): void => void counts.set(key, (counts.get(key) ?? 0) + by)
 
-const output = FastCheck.property(Schedules.schedule, (schedule) => {
-  const { gaps, lines, missing } = Schedules.run(schedule)
-  count("lines", lines)
-  count("lines behind a gap", missing)
-  count("gaps", gaps)
-})
-const histories = FastCheck.property(Histories.history, (history) => count(Histories.run(history)))
+const play = (what: string | undefined): ((seed: number, runs: number) => string | undefined) | undefined => {
+  // Shrinking long logs takes its time
+  const parameters = { interruptAfterTimeLimit: 300_000 }
+  const report = <A>(result: FastCheck.RunDetails<A>): string | undefined =>
+    result.failed ? FastCheck.defaultReportMessage(result) : undefined
+  switch (what) {
+    case "output":
+      return (seed, numRuns) =>
+        report(
+          FastCheck.check(
+            FastCheck.property(Schedules.schedule, (schedule) => {
+              const { gaps, lines, missing } = Schedules.run(schedule)
+              count("lines", lines)
+              count("lines behind a gap", missing)
+              count("gaps", gaps)
+            }),
+            { seed, numRuns, ...parameters }
+          )
+        )
+    case "histories":
+      return (seed, numRuns) =>
+        report(
+          FastCheck.check(
+            FastCheck.property(Histories.history, (history) => count(Histories.run(history))),
+            { seed, numRuns, ...parameters }
+          )
+        )
+    default:
+      return undefined
+  }
+}
 
-const property = what === "output" ? output : what === "histories" ? histories : undefined
-if (property === undefined || !Number.isInteger(runs) || runs < 1 || !Number.isInteger(seed)) {
+const batches = play(what)
+if (batches === undefined || !Number.isInteger(runs) || runs < 1 || !Number.isInteger(seed)) {
   process.stderr.write("usage: npm run nightly -- output|histories [--runs N] [--seed S]\n")
   process.exit(2)
 }
@@ -46,14 +70,9 @@ const batch = 100
 for (let done = 0; done < runs; done += batch) {
   const own = seed + done / batch
   const size = Math.min(batch, runs - done)
-  const result = FastCheck.check<[Schedules.Schedule] | [Histories.History]>(property as never, {
-    numRuns: size,
-    seed: own
-  })
-  if (result.failed) {
-    print(
-      `${FastCheck.defaultReportMessage(result)}\nA failure in batch seed ${own}, after ${done + result.numRuns} schedules.`
-    )
+  const failure = batches(own, size)
+  if (failure !== undefined) {
+    print(`${failure}\nA failure in batch seed ${own}, after ${done} schedules.`)
     process.exit(1)
   }
   if ((done + size) % 1000 === 0 || done + size === runs) {

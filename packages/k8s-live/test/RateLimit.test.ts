@@ -1,4 +1,5 @@
 import * as RateLimit from "@dispatch-kubeflow/k8s-live/RateLimit"
+import * as Properties from "@dispatch-kubeflow/testkit/Properties"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, TestClock } from "effect"
 import * as fc from "effect/FastCheck"
@@ -89,40 +90,44 @@ describe("the client's own rate limit", () => {
     })
   )
 
-  it.effect.prop(
+  it.live(
     "any requests: first come first served in a lane, no lane waits for more than one turn of each other, never above the rate",
-    { asked: fc.array(fc.constantFrom(...lanes), { maxLength: 80 }), burst: fc.integer({ min: 1, max: 10 }) },
-    ({ asked, burst }) =>
-      Effect.scoped(
-        Effect.gen(function* () {
-          const qps = 20
-          const limiter = yield* RateLimit.make({ qps, burst })
-          const { turns } = yield* asking(limiter, asked)
-          yield* TestClock.adjust("10 seconds")
-          assert.strictEqual(turns.length, asked.length)
-          for (const lane of lanes) {
-            const own = turns.filter((turn) => turn.lane === lane).map(({ number }) => number)
-            assert.deepStrictEqual(
-              own,
-              own.toSorted((one, other) => one - other)
-            )
-          }
-          const first = turns[0]?.at ?? 0
-          turns.forEach(({ at }, index) => {
-            assert.isAtMost(index + 1, burst + ((at - first) * qps) / 1000 + 0.001, `turn ${index}`)
-          })
-          // after the burst, between two turns of a lane that waits, every other lane has one at most
-          const waiting = turns.slice(burst)
-          for (const lane of lanes) {
-            const own = waiting.flatMap((turn, index) => (turn.lane === lane ? [index] : []))
-            own.forEach((index, position) => {
-              const since = position === 0 ? 0 : (own[position - 1] ?? 0) + 1
-              const between = waiting.slice(since, index).map((turn) => turn.lane)
-              assert.strictEqual(new Set(between).size, between.length, `${lane} waits for ${between.join(" ")}`)
+    () =>
+      Properties.assert(
+        fc.record({
+          asked: fc.array(fc.constantFrom(...lanes), { maxLength: 80 }),
+          burst: fc.integer({ min: 1, max: 10 })
+        }),
+        ({ asked, burst }) =>
+          Effect.gen(function* () {
+            const qps = 20
+            const limiter = yield* RateLimit.make({ qps, burst })
+            const { turns } = yield* asking(limiter, asked)
+            yield* TestClock.adjust("10 seconds")
+            assert.strictEqual(turns.length, asked.length)
+            for (const lane of lanes) {
+              const own = turns.filter((turn) => turn.lane === lane).map(({ number }) => number)
+              assert.deepStrictEqual(
+                own,
+                own.toSorted((one, other) => one - other)
+              )
+            }
+            const first = turns[0]?.at ?? 0
+            turns.forEach(({ at }, index) => {
+              assert.isAtMost(index + 1, burst + ((at - first) * qps) / 1000 + 0.001, `turn ${index}`)
             })
-          }
-        })
-      ),
-    { fastCheck: { numRuns: 200 } }
+            // after the burst, between two turns of a lane that waits, every other lane has one at most
+            const waiting = turns.slice(burst)
+            for (const lane of lanes) {
+              const own = waiting.flatMap((turn, index) => (turn.lane === lane ? [index] : []))
+              own.forEach((index, position) => {
+                const since = position === 0 ? 0 : (own[position - 1] ?? 0) + 1
+                const between = waiting.slice(since, index).map((turn) => turn.lane)
+                assert.strictEqual(new Set(between).size, between.length, `${lane} waits for ${between.join(" ")}`)
+              })
+            }
+          }),
+        200
+      )
   )
 })

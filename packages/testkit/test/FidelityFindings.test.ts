@@ -275,6 +275,27 @@ describe("what the differential checker found", () => {
     })
   )
 
+  it.effect("what is wrong with metadata is told before what may not change of it", () =>
+    Effect.gen(function* () {
+      const held = configMap("c", { metadata: { name: "c", finalizers: ["example.com/hold"] } })
+      const remove = KubeRequest.make("delete", configMaps, { namespace, name: "c" })
+      const change = patch(configMaps, "c", "merge", {
+        metadata: { uid: "zz", labels: { "a b": "c" }, finalizers: ["example.com/hold", "bad domain/x"] }
+      })
+      const text = String(Json.at(yield* last(held, remove, change), "message"))
+      const order = [
+        "metadata.labels: Invalid",
+        "metadata.finalizers: Invalid",
+        "metadata.finalizers: Forbidden",
+        "uid: "
+      ]
+      expect(order.map((part) => text.indexOf(part))).toEqual(
+        order.map((part) => text.indexOf(part)).toSorted((a, b) => a - b)
+      )
+      expect(order.every((part) => text.includes(part))).toBe(true)
+    })
+  )
+
   it.effect("a page of one name at a version of the future is refused at once, by the storage", () =>
     Effect.gen(function* () {
       const list = (query: Readonly<Record<string, string>>) =>

@@ -7,7 +7,7 @@
 import { Schema } from "effect"
 
 /** An optional field, absent or null. */
-export const optional = <A, I>(schema: Schema.Schema<A, I>) => Schema.optional(Schema.NullOr(schema))
+export const optional = <S extends Schema.Schema.AnyNoContext>(schema: S) => Schema.optional(Schema.NullOr(schema))
 
 /** A map of strings: labels, annotations, node selectors. */
 export const StringMap = Schema.Record({ key: Schema.String, value: Schema.String })

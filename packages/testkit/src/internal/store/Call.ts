@@ -387,9 +387,9 @@ const problems = (
   old: Json.JsonObject | undefined,
   changed: ReadonlyArray<Registry.FieldError>
 ): ReadonlyArray<Registry.FieldError> => {
-  const updated = [...changed, ...(old === undefined ? [] : Validation.metadataUpdate(object, old))]
+  const updated = [...(old === undefined ? [] : Validation.metadataUpdate(object, old)), ...changed]
   const own = Validation.metadata(type, object)
-  if (!type.custom) return [...updated, ...own, ...type.validate(object, old)]
+  if (!type.custom) return [...own, ...updated, ...type.validate(object, old)]
   const isOther = isOtherKind(type, object)
   const kind: Registry.FieldError = {
     field: "kind",
@@ -400,7 +400,7 @@ const problems = (
   // Metadata of a custom resource is looked at three times on update, its finalizers once, its changes twice, and all of it is
   // told. There is no schema for another kind
   const again = own.filter(({ field }) => !field.startsWith("metadata.finalizers"))
-  const seen = old === undefined ? own : [...updated, ...own, ...updated, ...again, ...(isOther ? [kind] : again)]
+  const seen = old === undefined ? own : [...own, ...updated, ...again, ...(isOther ? [kind] : [...updated, ...again])]
   const checked = isOther ? seen : [...seen, ...type.schema(object)]
   // Rules are not run on an object with holes, and the server says so
   return checked.some(({ reason }) => blocking.has(reason))
