@@ -22,7 +22,16 @@ import { describe, expect, it, layer as suiteOver } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Schedule, Stream } from "effect"
 import { readFileSync } from "node:fs"
 import { provide } from "./clusters.js"
-import { nodeControl, type RealNode, startNode, whyNoNodes, type Wire, wire } from "./realNodes.js"
+import {
+  nodeControl,
+  type RealNode,
+  restartServer,
+  serverControl,
+  startNode,
+  whyNoNodes,
+  type Wire,
+  wire
+} from "./realNodes.js"
 import { freshNamespace, realKubeconfig } from "./worlds.js"
 
 interface World {
@@ -310,7 +319,7 @@ const suite = (kubeconfig: string, program: string): void =>
     "on real nodes",
     (it) => {
       it.scoped(
-        "O02, O03, O06: numbered lines across log rotation, a kubelet restart and cut connections: nothing twice, nothing lost untold; all ranks the same",
+        `O02, O03, O06: numbered lines across log rotation, kubelet restarts${serverControl === undefined ? "" : ", API server restarts"} and cut connections: nothing twice, nothing lost untold; all ranks the same`,
         () =>
           Effect.gen(function* () {
             const its = yield* RealWorld
@@ -335,10 +344,12 @@ const suite = (kubeconfig: string, program: string): void =>
             )
             yield* runningPod(its, "prints")
             let cut = 0
-            for (const act of ["cut", "kubelet", "cut", "kubelet", "cut"]) {
+            for (const act of ["cut", "kubelet", "server", "cut", "kubelet", "server", "cut"]) {
               yield* Effect.sleep("3 seconds")
               if (act === "cut") cut += yield* its.wire.cut
-              else {
+              else if (act === "server") {
+                if (serverControl !== undefined) yield* restartServer(serverControl)
+              } else {
                 yield* its.a.kubelet("stop")
                 yield* Effect.sleep("1 second")
                 yield* its.a.kubelet("start")

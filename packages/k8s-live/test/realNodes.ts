@@ -10,6 +10,9 @@ import { createConnection, createServer, type Socket } from "node:net"
 /** The program that controls nodes, when there is one. */
 export const nodeControl = process.env["TEST_REALNODE"]
 
+/** The program that restarts the API server, when there is one: it returns once the server is ready again. */
+export const serverControl = process.env["TEST_APISERVER"]
+
 /** For the title of a suite that is left out. */
 export const whyNoNodes = "TEST_REALNODE names no program that controls nodes, or TEST_KUBECONFIG no cluster"
 
@@ -38,6 +41,9 @@ const control = (program: string, ...args: ReadonlyArray<string>): Effect.Effect
       resume(code === 0 ? Effect.succeed(out) : Effect.dieMessage(`${program} ${args.join(" ")}: exit code ${code}`))
     )
   })
+
+/** Stops the API server, and starts it again. */
+export const restartServer = (program: string): Effect.Effect<void> => Effect.asVoid(control(program, "restart"))
 
 /** Starts a node; it is removed with the scope, its Node object by whoever owns the cluster. */
 export const startNode = (program: string, name: string): Effect.Effect<RealNode, never, Scope.Scope> =>

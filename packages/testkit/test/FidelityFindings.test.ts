@@ -280,14 +280,15 @@ describe("what the differential checker found", () => {
       const held = configMap("c", { metadata: { name: "c", finalizers: ["example.com/hold"] } })
       const remove = KubeRequest.make("delete", configMaps, { namespace, name: "c" })
       const change = patch(configMaps, "c", "merge", {
-        metadata: { uid: "zz", labels: { "a b": "c" }, finalizers: ["example.com/hold", "bad domain/x"] }
+        metadata: { uid: "zz", labels: { "a b": "c" }, finalizers: ["example.com/hold", "bad domain/x", "nodomain"] }
       })
       const text = String(Json.at(yield* last(held, remove, change), "message"))
       const order = [
         "metadata.labels: Invalid",
         "metadata.finalizers: Invalid",
         "metadata.finalizers: Forbidden",
-        "uid: "
+        "metadata.uid: ",
+        "metadata.finalizers[2]: "
       ]
       expect(order.map((part) => text.indexOf(part))).toEqual(
         order.map((part) => text.indexOf(part)).toSorted((a, b) => a - b)

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs"
 import { spawnSync } from "node:child_process"
+import { dirname } from "node:path"
 import * as CommandLine from "@dispatch-kubeflow/k8s-live/cli/CommandLine"
 import * as Completion from "@dispatch-kubeflow/k8s-live/cli/Completion"
 import { ExitCode } from "@dispatch-kubeflow/k8s-live/cli/ExitCode"
@@ -147,7 +148,7 @@ describe("the command line", () => {
 const has = (shell: string): boolean =>
   (process.env["PATH"] ?? "").split(":").some((folder) => existsSync(`${folder}/${shell}`))
 const run = (shell: string, ...args: ReadonlyArray<string>): string => {
-  const { status, stderr, stdout } = spawnSync(shell, args, { encoding: "utf8" })
+  const { status, stderr, stdout } = spawnSync(shell, args, { encoding: "utf8", timeout: 60_000 })
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" })
   return stdout
 }
@@ -215,24 +216,40 @@ describe("completions", () => {
 
   it.skipIf(!has("zsh"))("zsh completes commands, options and words", ({ onTestFinished }) => {
     const path = Terminal.temporaryFile(left("completion", "zsh").text, onTestFinished)
-    // The real completion system, asked through a terminal of its own
+    const settings = Terminal.temporaryFile(
+      `PS1='ready> '
+autoload -U compinit
+compinit -u -D
+source ${path}
+show() { print -r -- "<<$compstate[nmatches]:$compstate[unambiguous]>>" }
+comppostfuncs=(show)
+zle -C complete-word complete-word _main_complete
+bindkey "^I" complete-word
+`,
+      onTestFinished,
+      ".zshrc"
+    )
+    // The real completion system, asked through a terminal of its own; what waits for it gives up after 30 s
     const ask = String.raw`
       zmodload zsh/zpty
-      zpty -b shell zsh -f -i
-      zpty -w shell 'PS1= ; unsetopt zle 2>/dev/null; autoload -U compinit; compinit -u -D; source '"$1"
-      zpty -w shell 'comppostfuncs=(show); show() { print -r -- "<<$compstate[nmatches]:$compstate[unambiguous]>>" }'
-      zpty -w shell 'setopt zle; bindkey "^I" complete-word; zle -C complete-word complete-word _main_complete'
-      sleep 1
+      export ZDOTDIR="$1"
+      zpty -b shell zsh -d -i
+      seen=
+      await() { for try in {1..300}; do
+        while zpty -rt shell piece; do seen+=$piece; done
+        [[ $seen == *$~1* ]] && return
+        sleep 0.1
+      done }
+      await 'ready>'
       zpty -n -w shell "dispatch-kubeflow $2"$'\t'
-      sleep 1
-      zpty -r shell answer '*<<*>>*'
-      print -r -- "$answer"`
+      await '<<*>>'
+      print -r -- "$seen"`
     for (const [line, expected] of [
       ["wa", "<<1:watch>>"],
       ["runtime check --al", "<<1:--all>>"],
       ["completion z", "<<1:zsh>>"]
     ]) {
-      expect(run("zsh", "-f", "-c", ask, "zsh", path, line ?? "")).toContain(expected)
+      expect(run("zsh", "-f", "-c", ask, "zsh", dirname(settings), line ?? "")).toContain(expected)
     }
   })
 })

@@ -73,8 +73,8 @@ export const file = (path: string, name: string, text: string): string => {
 }
 
 /** A file that goes when the test is over. */
-export const temporaryFile = (text: string, whenOver: (remove: () => void) => void): string => {
+export const temporaryFile = (text: string, whenOver: (remove: () => void) => void, name = "file"): string => {
   const path = mkdtempSync(join(tmpdir(), "dispatch-cli-"))
   whenOver(() => rmSync(path, { recursive: true, force: true }))
-  return file(path, "file", text)
+  return file(path, name, text)
 }

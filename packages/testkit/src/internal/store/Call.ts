@@ -389,7 +389,11 @@ const problems = (
 ): ReadonlyArray<Registry.FieldError> => {
   const updated = [...(old === undefined ? [] : Validation.metadataUpdate(object, old)), ...changed]
   const own = Validation.metadata(type, object)
-  if (!type.custom) return [...own, ...updated, ...type.validate(object, old)]
+  if (!type.custom) {
+    // That a finalizer needs a domain is a rule of built-in types alone, and comes with theirs
+    const isLate = ({ field }: Registry.FieldError): boolean => field.startsWith("metadata.finalizers[")
+    return [...own.filter((error) => !isLate(error)), ...updated, ...own.filter(isLate), ...type.validate(object, old)]
+  }
   const isOther = isOtherKind(type, object)
   const kind: Registry.FieldError = {
     field: "kind",
