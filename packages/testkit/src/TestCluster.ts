@@ -109,7 +109,7 @@ export interface Service {
   readonly returnNode: (name: string) => Effect.Effect<void>
   /** The machine is off: no kubelet, no process. */
   readonly powerOff: (name: string) => Effect.Effect<void>
-  /** The machine boots with a new bootID. */
+  /** The machine boots with a new bootID, also when it was on: no process outlives that. */
   readonly powerOn: (name: string) => Effect.Effect<void>
   /** Deletes the Node object. Kubelet and processes do not notice. */
   readonly deleteNode: (name: string) => Effect.Effect<void>

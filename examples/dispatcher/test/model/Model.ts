@@ -4,7 +4,7 @@ import { Cause, Data, Effect, Exit, FastCheck, type Scope } from "effect"
 import * as Command from "./Command.js"
 import type { Script } from "./Command.js"
 import * as Invariants from "./Invariants.js"
-import * as VirtualTime from "./VirtualTime.js"
+import * as VirtualTime from "@dispatch-kubeflow/testkit/VirtualTime"
 import * as World from "./World.js"
 
 /** The adapter or the dispatcher said or did what must not be. */

@@ -30,7 +30,7 @@ import * as Journal from "../../src/Journal.js"
 import type { Policy } from "../../src/Policy.js"
 import type { Command, Death, Permission, Script } from "./Command.js"
 import { permissions } from "./Command.js"
-import { never, type Service, VirtualTime } from "./VirtualTime.js"
+import { never, type Service, VirtualTime } from "@dispatch-kubeflow/testkit/VirtualTime"
 
 export const namespace = "default"
 const user = "dispatcher"

@@ -119,7 +119,10 @@ export const shows = (page: string, output: string): boolean =>
   ).test(normal(output))
 
 const packages = ["core", "k8s-live", "testkit"]
-const programs = { "dispatch-kubeflow": "k8s-live/src/cli/main.ts", "dispatch-kubeflow-testkit": "testkit/src/serve/main.ts" }
+const programs = {
+  "dispatch-kubeflow": "k8s-live/src/cli/main.ts",
+  "dispatch-kubeflow-testkit": "testkit/src/serve/main.ts"
+}
 const dependencies = ["effect", "vitest", "@effect/platform", "@effect/platform-node", "@effect/vitest"]
 
 /** An empty project with this workspace's packages installed, as a page's reader has one. */
@@ -155,7 +158,12 @@ export interface Options {
 const untilServed = (command: string, cwd: string, env: NodeJS.ProcessEnv): Promise<() => Promise<void>> =>
   new Promise((resolve, reject) => {
     // Its own process group: npx and npm start what serves as a child
-    const server = spawn("bash", ["-c", `exec ${command}`], { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] })
+    const server = spawn("bash", ["-c", `exec ${command}`], {
+      cwd,
+      env,
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"]
+    })
     const ended = new Promise<void>((done) => server.once("close", () => done()))
     const stop = (): Promise<void> => {
       if (server.pid !== undefined && server.exitCode === null) process.kill(-server.pid, "SIGTERM")
@@ -195,14 +203,17 @@ export const run = async (path: string, options: Options = {}): Promise<Readonly
   const condition = options.folder === undefined ? { NODE_OPTIONS: "--conditions=@dispatch-kubeflow/source" } : {}
   // Vitest's own variables would change a Vitest that a page starts
   let env: NodeJS.ProcessEnv = {
-    ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(VITEST|TEST|DEV|PROD|NODE_ENV)/.test(name))),
+    ...Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !/^(VITEST|TEST|DEV|PROD|NODE_ENV)/.test(name))
+    ),
     ...condition,
     PATH: [join(folder, "node_modules/.bin"), join(root, "node_modules/.bin"), process.env["PATH"]].join(delimiter),
     NO_COLOR: "1"
   }
   try {
     for (const block of blocks(textOf(path))) {
-      if (block.file !== undefined && options.folder !== root) writeFileSync(join(folder, basename(block.file)), block.text)
+      if (block.file !== undefined && options.folder !== root)
+        writeFileSync(join(folder, basename(block.file)), block.text)
       if (block.language !== "sh" || block.notRun !== undefined) continue
       let printed = ""
       for (const { exitCode, text } of commands(block.text)) {
@@ -215,7 +226,10 @@ export const run = async (path: string, options: Options = {}): Promise<Readonly
         const ended = await finished(script, folder, env)
         if (ended.exitCode !== exitCode) {
           const said = `${ended.stdout}${ended.stderr}`
-          return [...problems, `${path}:${block.line}: ${command}: exit code ${ended.exitCode}, not ${exitCode}\n${said}`]
+          return [
+            ...problems,
+            `${path}:${block.line}: ${command}: exit code ${ended.exitCode}, not ${exitCode}\n${said}`
+          ]
         }
         printed += ended.stdout
         env = Object.fromEntries(

@@ -51,7 +51,9 @@ describe("links", () => {
     )
 
   it.each(linked)("of %s lead somewhere", (path) => {
-    const text = Page.textOf(path).replaceAll(/^```[^]*?^```$/gm, "").replaceAll(/`[^`\n]*`/g, "")
+    const text = Page.textOf(path)
+      .replaceAll(/^```[^]*?^```$/gm, "")
+      .replaceAll(/`[^`\n]*`/g, "")
     const broken = [...text.matchAll(/\]\(([^)\s]+)\)/g)]
       .map(([, target = ""]) => target)
       .filter((target) => !/^https?:/.test(target))

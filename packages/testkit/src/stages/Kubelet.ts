@@ -860,6 +860,18 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
       if (sandbox !== undefined) live(sandbox, now)
     }
   }
+  /** The power is gone: so is every process. */
+  const cut = (name: string, now: number): void => {
+    settle(name, now)
+    for (const uid of memory.byNode.get(name) ?? []) {
+      const sandbox = memory.sandboxes.get(uid)
+      if (sandbox === undefined) continue
+      for (const instance of sandbox.instances) {
+        // what a kubelet reports after a reboot has not been observed: an exit that nobody saw
+        end(sandbox, instance, now, { code: 255, reason: "Unknown" })
+      }
+    }
+  }
   const instanceOf = (ref: PodRef): { readonly sandbox: Sandbox; readonly instance: Instance } | undefined => {
     const sandbox = memory.sandboxes.get(ref.uid)
     const instance = sandbox?.instances.find((each) =>
@@ -910,25 +922,20 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
       return change(name, (machine) => ({ ...machine, kubelet: true, since: now, toRegister: true }))
     },
     powerOff: (name, now) => {
-      settle(name, now)
-      for (const uid of memory.byNode.get(name) ?? []) {
-        const sandbox = memory.sandboxes.get(uid)
-        if (sandbox === undefined) continue
-        for (const instance of sandbox.instances) {
-          // what a kubelet reports after a reboot has not been observed: an exit that nobody saw
-          end(sandbox, instance, now, { code: 255, reason: "Unknown" })
-        }
-      }
+      cut(name, now)
       return change(name, (machine) => ({ ...machine, kubelet: false }))
     },
-    powerOn: (name, now) =>
-      change(name, (machine) => ({
+    powerOn: (name, now) => {
+      // One that was on is reset: no process outlives a boot
+      cut(name, now)
+      return change(name, (machine) => ({
         ...machine,
         kubelet: true,
         bootID: boot(memory, name),
         since: now,
         toRegister: true
-      })),
+      }))
+    },
     exit: (ref, ending, now) => {
       const found = instanceOf(ref)
       if (found === undefined) return []

@@ -32,19 +32,20 @@ const happen = (cluster: TestCluster.Service, what: string) => {
   }
 }
 
+const neverEarly = (story: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const cluster = yield* TestCluster.TestCluster
+    const adapter = yield* Adapter.Adapter
+    yield* cluster.createNode("node-1")
+    yield* cluster.create(Fixtures.trainJob("run-1"), "default")
+    for (const what of story) {
+      yield* happen(cluster, what)
+      yield* cluster.settle
+      const { ceased, ended } = yield* adapter.ceased(job)
+      if (ceased || ended) expect(yield* cluster.processes).toEqual([])
+    }
+  }).pipe(Effect.provide(backend))
+
 it.effect("nothing that happens to its machine makes a run that lives count as over", () =>
-  Properties.assert(happenings, (story) =>
-    Effect.gen(function* () {
-      const cluster = yield* TestCluster.TestCluster
-      const adapter = yield* Adapter.Adapter
-      yield* cluster.createNode("node-1")
-      yield* cluster.create(Fixtures.trainJob("run-1"), "default")
-      for (const what of story) {
-        yield* happen(cluster, what)
-        yield* cluster.settle
-        const { ceased, ended } = yield* adapter.ceased(job)
-        if (ceased || ended) expect(yield* cluster.processes).toEqual([])
-      }
-    }).pipe(Effect.provide(backend))
-  )
+  Properties.assert(happenings, neverEarly, 20)
 )
