@@ -23,18 +23,29 @@ const cause = <const Tag extends string, Fields extends Schema.Struct.Fields>(ta
 
 /** Why. Each is told with the evidence that it rests on. */
 export const Cause = Schema.Union(
-  /** Capacity was taken away for other work. */
+  /**
+   * Capacity was taken away for other work: Kueue evicted the Workload, the scheduler wrote `PreemptionByScheduler`, or a kubelet
+   * made room.
+   */
   cause("Preempted", { by: Schema.Literal("kueue", "scheduler", "kubelet"), detail: Schema.String }),
-  /** The machine, its kubelet or its Node object is gone. Does not say that the processes are. */
+  /**
+   * The machine, its kubelet or its Node object is gone: the Node was not ready while the pod was bound to it, or the pod was
+   * deleted for its taint. Does not say that the processes are gone.
+   */
   cause("NodeLost", { node: Schema.String, detail: Schema.String }),
-  /** Somebody or something emptied a Node or a queue in order. */
+  /** Somebody or something emptied a Node or a queue in order: the eviction API, a taint, a shutdown of the Node, a stopped queue. */
   cause("Drained", { by: Schema.String }),
   /** Taken off its Node for another reason. `ownLimit`: it used more local storage than it was granted. */
   cause("Evicted", { reason: Schema.String, ownLimit: Schema.Boolean }),
+  /** The kernel killed a container for its memory (`OOMKilled`). */
   cause("OutOfMemory", { container: Schema.String, exitCode: Schema.Number }),
+  /** A time limit was reached; `layer` says whose. */
   cause("DeadlineExceeded", { layer: Schema.Literal("TrainJob", "Job", "Pod", "Kueue") }),
+  /** There is no room: not schedulable, refused by the Node's kubelet, or its pods were not ready within Kueue's limit. */
   cause("NoCapacity", { reason: Schema.String, detail: Schema.String }),
+  /** The image cannot be had. */
   cause("ImagePull", { reason: Schema.String, detail: Schema.String }),
+  /** It cannot start as it is written: a container that cannot be made or started, a runtime that is not supported, a refused object. */
   cause("Misconfigured", { reason: Schema.String, detail: Schema.String }),
   /** The program ended by itself. `signal` is read off an exit code above 128 where the runtime does not tell it. */
   cause("Application", {
@@ -46,6 +57,7 @@ export const Cause = Schema.Union(
   cause("Held", { by: Schema.Literal("suspend", "workload"), detail: Schema.String }),
   /** Somebody deleted it. */
   cause("Deleted", { object: Schema.String }),
+  /** Why was not seen; `missing` says what would have told it. Never the application's fault. */
   cause("Unknown", { missing: Schema.Array(Schema.String) })
 )
 /** See the schema of the same name. */

@@ -329,6 +329,21 @@ const signatureOf = (differences: ReadonlyArray<Compare.Difference>): string => 
   return JSON.stringify([own[0] === undefined ? "" : Operation.label(own[0].operation), paths, words])
 }
 
+/** A young server still has its first versions, which memory has not: sequences that ask for one would disagree. */
+const compacted = (transport: KubeTransport): Effect.Effect<void, KubeError> =>
+  Effect.gen(function* () {
+    const first = KubeRequest.make("list", configMaps, {
+      namespace: "default",
+      query: { resourceVersion: "2", resourceVersionMatch: "Exact", limit: "1" }
+    })
+    for (let waited = 0; ; waited += 10) {
+      const answer = yield* Effect.either(call(transport, first))
+      if (Either.isLeft(answer) && answer.left._tag === "KubeExpired") return
+      if (waited % 60 === 0) yield* say(`waiting for the server's first compaction, ${waited} s`)
+      yield* Effect.sleep("10 seconds")
+    }
+  })
+
 const program = Effect.gen(function* () {
   const kubeconfig = options.kubeconfig ?? process.env["KUBECONFIG"]
   if (kubeconfig === undefined) return yield* Effect.dieMessage("--kubeconfig FILE names the real cluster")
@@ -355,6 +370,7 @@ const program = Effect.gen(function* () {
     (own) =>
       own ? Effect.ignore(call(transport, KubeRequest.make("delete", nodes, { name: Sequence.node }))) : Effect.void
   )
+  yield* compacted(transport)
   const runtimeList = yield* call(transport, KubeRequest.make("list", runtimes))
   const runtimeObjects = Json.array(Json.at(runtimeList, "items")).filter(Json.isObject)
 
