@@ -83,12 +83,20 @@ const samples: ReadonlyArray<Told> = [
   ...(["object", "type", "namespace", "node", "log"] as const).map(
     (subject) => new KubeError.KubeNotFound({ request: subject === "node" || subject === "log" ? log : pod, subject })
   ),
-  KubeError.fromStatus(pod, 403, says('pods "run-1-node-0-0-x7k2p" is forbidden: User "jane" cannot get resource "pods"')),
+  KubeError.fromStatus(
+    pod,
+    403,
+    says('pods "run-1-node-0-0-x7k2p" is forbidden: User "jane" cannot get resource "pods"')
+  ),
   KubeError.fromStatus(pod, 401, says("Unauthorized")),
   new KubeError.KubeConflict({ request: submit, reason: "AlreadyExists" }),
   new KubeError.KubeConflict({ request: submit, reason: "Conflict" }),
   KubeError.fromStatus(watch, 410, says("too old resource version: 812 (4711)")),
-  KubeError.fromStatus(submit, 422, says('TrainJob.trainer.kubeflow.org "run-1" is invalid: spec.runtimeRef: Required value')),
+  KubeError.fromStatus(
+    submit,
+    422,
+    says('TrainJob.trainer.kubeflow.org "run-1" is invalid: spec.runtimeRef: Required value')
+  ),
   KubeError.fromStatus(submit, 403, says('admission webhook "quota.example" denied the request: no GPUs left')),
   ...(["connect", "tls", "credentials", "stream", "kubelet", "silence"] as const).map(
     (phase) => new KubeError.KubeUnavailable({ request: phase === "kubelet" ? log : pod, phase })

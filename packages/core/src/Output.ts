@@ -630,7 +630,18 @@ export const make = (
         )
       })
 
-      /** The same; a status that lags gets a second chance. */
+      /** Whether there was more than one restart since: then the log of the previous instance is another's. */
+      const isBeforeLast: Effect.Effect<boolean, OutputError> = Effect.map(inspect, (pod) => {
+        if (Option.isNone(pod) || current === undefined) return false
+        const state = RankZero.containerState(pod.value)
+        return (
+          state._tag !== "Waiting" &&
+          state.instance !== undefined &&
+          state.instance.restartCount > current.restartCount + 1
+        )
+      })
+
+      /** The same as `isAnother`; a status that lags gets a second chance. */
       const hasMoved: Effect.Effect<boolean, OutputError> = Effect.gen(function* () {
         if (yield* isAnother) return true
         if (!mayRestart) return false
@@ -643,9 +654,10 @@ export const make = (
         previous: boolean
       ): Effect.Effect<Ending | undefined, OutputError> =>
         Effect.gen(function* () {
-          // A connection that was opened before the status said so may be another instance's
-          if (mayRestart && follow && !previous && !isProven && pieces.some(({ _tag }) => _tag === "Bytes")) {
-            if (yield* isAnother) {
+          // A connection that was opened before the status said so may be another instance's, and so may the log of the
+          // instance before
+          if (mayRestart && follow && !isProven && pieces.some(({ _tag }) => _tag === "Bytes")) {
+            if (yield* previous ? isBeforeLast : isAnother) {
               reader = newReader()
               return { _tag: "Moved" }
             }
@@ -671,7 +683,7 @@ export const make = (
                 break
               }
               case "Discontinuity":
-                if (follow && !previous && (yield* hasMoved)) {
+                if (follow && (yield* previous ? isBeforeLast : hasMoved)) {
                   reader.takeBack()
                   return { _tag: "Moved" }
                 }
@@ -1030,7 +1042,9 @@ export const make = (
           if (!same) {
             const next = state.instance
             if (next.restartCount === current.restartCount + 1) {
-              if ((yield* drain(true)) === "limit") return yield* end("limit", undefined, "limitBytes was reached")
+              const drained = yield* drain(true)
+              if (drained === "limit") return yield* end("limit", undefined, "limitBytes was reached")
+              if (drained === "moved") continue
             } else if (reader.last() !== undefined) yield* lost("the container was restarted, its log is gone")
             if (config.inPlaceRestarts === "refuse") {
               const last = pod.value.status?.containerStatuses?.find(({ name }) => name === Trainer.trainerContainer)

@@ -75,7 +75,7 @@ for (let done = 0; done < runs; done += batch) {
     print(`${failure}\nA failure in batch seed ${own}, after ${done} schedules.`)
     process.exit(1)
   }
-  if ((done + size) % 1000 === 0 || done + size === runs) {
+  if ((done + size) % 500 === 0 || done + size === runs) {
     const told = [...counts].toSorted(([, a], [, b]) => b - a).map(([key, value]) => `${key} ${value}`)
     print(`${done + size} schedules, no failure, ${seconds()} s (batch seed ${own}): ${told.join(", ")}`)
   }

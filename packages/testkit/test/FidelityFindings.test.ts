@@ -282,7 +282,7 @@ describe("what the differential checker found", () => {
       const change = patch(configMaps, "c", "merge", {
         metadata: { uid: "zz", labels: { "a b": "c" }, finalizers: ["example.com/hold", "bad domain/x", "nodomain"] }
       })
-      const text = String(Json.at(yield* last(held, remove, change), "message"))
+      const text = Json.text(Json.at(yield* last(held, remove, change), "message"))
       const order = [
         "metadata.labels: Invalid",
         "metadata.finalizers: Invalid",
@@ -343,7 +343,7 @@ describe("what the differential checker found", () => {
       })
       const answer = yield* last(trainJob("t"), suspend)
       expect(answer).toMatchObject({ code: 422 })
-      expect(String(Json.at(answer, "message"))).toMatch(/: strict decoding error: unknown field "spec.suspend.a"$/)
+      expect(Json.text(Json.at(answer, "message"))).toMatch(/: strict decoding error: unknown field "spec.suspend.a"$/)
     })
   )
 

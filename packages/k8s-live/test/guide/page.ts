@@ -137,8 +137,12 @@ export const project = (folder: string): void => {
       `#!/bin/sh\nexec ${command.map((it) => JSON.stringify(join(root, it))).join(" ")} "$@"\n`,
       { mode: 0o755 }
     )
+  // What npx does once a package is installed, without npm's second and a half
+  writeFileSync(join(modules, ".bin/npx"), '#!/bin/sh\nexec "$@"\n', { mode: 0o755 })
   for (const name of ["tsx", "vitest"]) bin(name, [`node_modules/.bin/${name}`])
   for (const [name, program] of Object.entries(programs)) bin(name, ["node_modules/.bin/tsx", `packages/${program}`])
+  // What a reader has beside them: a checkout's manifests
+  symlinkSync(join(root, "deploy"), join(folder, "deploy"))
   writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "project", private: true, type: "module" }))
   const conditions = ["@dispatch-kubeflow/source"]
   writeFileSync(
@@ -149,8 +153,8 @@ export const project = (folder: string): void => {
 
 /** How a page is run. */
 export interface Options {
-  /** Where; else an empty project that goes afterwards. */
-  readonly folder?: string
+  /** Where: this repository, or a project with the packages installed; else an empty project that goes afterwards. */
+  readonly folder?: string | undefined
   /** What is put in the place of a text of a command, so that nothing is left in a folder that others use. */
   readonly instead?: ReadonlyArray<readonly [text: string, by: string]>
 }

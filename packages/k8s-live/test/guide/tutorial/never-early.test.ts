@@ -46,6 +46,8 @@ const neverEarly = (story: ReadonlyArray<string>) =>
     }
   }).pipe(Effect.provide(backend))
 
-it.effect("nothing that happens to its machine makes a run that lives count as over", () =>
-  Properties.assert(happenings, neverEarly, 20)
+it.effect(
+  "nothing that happens to its machine makes a run that lives count as over",
+  () => Properties.assert(happenings, neverEarly, 20),
+  60_000
 )
