@@ -28,7 +28,11 @@ const fieldsOf = (type: ts.Node): ReadonlyArray<string> =>
     .slice(0, 1)
     .flatMap((literal) =>
       literal.members.filter(ts.isPropertySignature).map((member) => {
-        const shown = (member.type?.getText() ?? "").replace(" | undefined", "").replaceAll(/\s+/g, " ")
+        const written = (member.type?.getText() ?? "").replace(" | undefined", "")
+        const alias = Source.all(member.getSourceFile(), ts.isTypeAliasDeclaration).find(
+          ({ name, type }) => name.text === written && ts.isUnionTypeNode(type)
+        )
+        const shown = (alias?.type.getText() ?? written).replaceAll(/\s+/g, " ")
         const name = `${member.name.getText()}${member.questionToken === undefined ? "" : "?"}`
         return Source.code(`${name}: ${shown.replace(/^ReadonlyArray<(.*)>$/, "$1[]")}`)
       })
@@ -60,7 +64,7 @@ interface Told {
 /** One of each, as it arises. */
 const samples: ReadonlyArray<Told> = [
   new ErrUnsupported({
-    operation: "submit",
+    operation: "running on ClusterTrainingRuntime/torch-distributed",
     reason: "the runtime breaks 1 of the 8 rules",
     details: [
       {
@@ -75,7 +79,7 @@ const samples: ReadonlyArray<Told> = [
     kind: "TrainJob",
     name: "run-1",
     namespace: "team",
-    reason: "there is none, and no evidence of one was kept"
+    reason: "it does not exist, and no evidence of it was kept"
   }),
   new EvidenceStoreError({ kind: "unavailable", key: "team/run-1/head", detail: "no space left on device" }),
   new EvidenceStoreError({ kind: "damaged", key: "team/run-1/head", detail: "not JSON" }),

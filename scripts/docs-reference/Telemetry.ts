@@ -39,9 +39,9 @@ const told = (file: ts.SourceFile, name: string): string =>
     .map(Source.comment)
     .find((it) => it !== "") ?? ""
 
-const firstSentence = (text: string): string => /^.*?[.:](?= |$)/.exec(text)?.[0].replace(/[.:]$/, "") ?? text
+const firstSentence = (text: string): string => /^.*?\.(?= [A-Z`]|$)/.exec(text)?.[0].slice(0, -1) ?? text
 
-/** The table of spans. */
+/** The table of spans; those without a word are steps of the ones before them. */
 export const spans = (): string =>
   Source.table(
     ["span", "what"],

@@ -78,7 +78,7 @@ export type OutputEvent =
   | { readonly _tag: "Bytes"; readonly bytes: Uint8Array }
   /**
    * Output may be missing here, of unknown size: between the line stamped `after` and the one stamped `before`, as far as
-   * there are such lines.
+   * there are such lines. The line stamped `after` may itself have been cut, when nothing ends it.
    */
   | {
       readonly _tag: "Gap"
@@ -722,23 +722,29 @@ export const make = (
       }
 
       /** The stamp of the newest record, as far as it can be had. */
-      const newestStamp: Effect.Effect<string | undefined, OutputError> = api
-        .log(target, { container: Trainer.trainerContainer, timestamps: true, tailLines: 1 })
-        .pipe(
-          Stream.runFoldWhile(
-            "",
-            (head) => head.length < 30,
-            (head, bytes) => head + String.fromCharCode(...bytes.subarray(0, 30))
-          ),
-          Effect.map((head) => LogResume.stampOf(head.slice(0, 30))),
-          Effect.timeout(idle),
-          Effect.catchAll((error) =>
-            error._tag === "KubeForbidden" ? Effect.fail(unreadablePermission(error)) : Effect.succeed(undefined)
+      const newestStamp = (previous: boolean): Effect.Effect<string | undefined, OutputError> =>
+        api
+          .log(target, {
+            container: Trainer.trainerContainer,
+            timestamps: true,
+            tailLines: 1,
+            ...(previous ? { previous } : {})
+          })
+          .pipe(
+            Stream.runFoldWhile(
+              "",
+              (head) => head.length < 30,
+              (head, bytes) => head + String.fromCharCode(...bytes.subarray(0, 30))
+            ),
+            Effect.map((head) => LogResume.stampOf(head.slice(0, 30))),
+            Effect.timeout(idle),
+            Effect.catchAll((error) =>
+              error._tag === "KubeForbidden" ? Effect.fail(unreadablePermission(error)) : Effect.succeed(undefined)
+            )
           )
-        )
 
       /** A silent follow is dead when the log has a line that it did not bring (a kubelet that missed a rotation). */
-      const isMuted: Effect.Effect<boolean, OutputError> = Effect.map(newestStamp, (newest) => {
+      const isMuted: Effect.Effect<boolean, OutputError> = Effect.map(newestStamp(false), (newest) => {
         const last = reader.last()
         if (newest === undefined || newest === mutedAt || (last !== undefined && newest <= last)) return false
         mutedAt = newest
@@ -860,7 +866,7 @@ export const make = (
        */
       const drain = (previous: boolean): Effect.Effect<"done" | "limit" | "moved", OutputError> =>
         Effect.gen(function* () {
-          let verified = previous
+          let verified = false
           for (let failures = 0; ; failures++) {
             const { ending, useful } = yield* connect({ follow: false, previous, final: true })
             if (useful) failures = 0
@@ -868,7 +874,7 @@ export const make = (
               case "Closed":
               case "Left": {
                 // A kubelet connection that breaks looks like an orderly end, here too
-                const newest = verified ? undefined : yield* newestStamp
+                const newest = verified ? undefined : yield* newestStamp(previous)
                 if (newest === undefined || newest === reader.last()) return "done"
                 verified = true
                 break
@@ -1058,7 +1064,8 @@ export const make = (
           if (state._tag === "Ended") {
             const drained = yield* drain(false)
             if (drained === "limit") return yield* end("limit", undefined, "limitBytes was reached")
-            if (drained === "moved") continue
+            // What was read may be the next instance's already, and then this one's end is the previous log's
+            if (drained === "moved" || (state.mayRestart && (yield* isAnother))) continue
             if (!state.mayRestart || config.inPlaceRestarts === "refuse") {
               return yield* end("terminated", state.exitCode, state.reason)
             }

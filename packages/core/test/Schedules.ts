@@ -339,11 +339,11 @@ export const play = (it: Schedule) =>
     // Of a line that was cut a part may be delivered before a gap
     let part: Line | undefined
     for (const [index, run] of runs.entries()) {
-      // What was rotated away before the first connection was never there: nothing says that there was more
+      // A line may be cut behind its stamp. What was rotated away before the first connection was never there: nothing says that there was more
       const isTold = ({ stamp }: Line): boolean =>
         (index === 0 && it.commands.some(({ _tag }) => _tag === "Rotate")) ||
         (index > 0 &&
-          (run.after === undefined || stamp > run.after) &&
+          (run.after === undefined || stamp >= run.after) &&
           (run.before === undefined || stamp < run.before))
       if (part !== undefined && part.stamp !== run.after) {
         wrongs.push(`the rest of line ${describe(part)} is missing, gap ${JSON.stringify({ ...run, text: "" })}`)

@@ -205,11 +205,10 @@ export const run = async (path: string, options: Options = {}): Promise<Readonly
   const problems: Array<string> = []
   if (options.folder === undefined) project(folder)
   const condition = options.folder === undefined ? { NODE_OPTIONS: "--conditions=@dispatch-kubeflow/source" } : {}
-  // Vitest's own variables would change a Vitest that a page starts
+  // Vitest's own variables would change a Vitest that a page starts; a cluster of the reader's is none of its business
+  const foreign = /^(VITEST.*|TEST.*|DEV|PROD|MODE|NODE_ENV|KUBECONFIG)$/
   let env: NodeJS.ProcessEnv = {
-    ...Object.fromEntries(
-      Object.entries(process.env).filter(([name]) => !/^(VITEST|TEST|DEV|PROD|NODE_ENV)/.test(name))
-    ),
+    ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name))),
     ...condition,
     PATH: [join(folder, "node_modules/.bin"), join(root, "node_modules/.bin"), process.env["PATH"]].join(delimiter),
     NO_COLOR: "1"
