@@ -165,9 +165,13 @@ const linesOf = (answer: string, instance: number): ReadonlyArray<Line> =>
     .filter((line) => line !== "")
     .map((line) => ({ instance, stamp: line.slice(0, stampSize), text: line.slice(stampSize + 1) }))
 
-/** What was delivered between two gaps. */
+/** What was delivered between two gaps or restarts. */
 interface Run {
   text: string
+  /** Begins with a gap, and says of which lines. */
+  readonly gap: boolean
+  /** Begins with another instance of the container. */
+  fresh: boolean
   readonly after: string | undefined
   readonly before: string | undefined
 }
@@ -328,23 +332,32 @@ export const play = (it: Schedule) =>
     const open = yield* cluster.connections
     if (open.length > 0) wrongs.push(`${open.length} connections are still open`)
 
-    const runs: Array<Run> = [{ text: "", after: undefined, before: undefined }]
+    const runs: Array<Run> = [{ text: "", gap: false, fresh: true, after: undefined, before: undefined }]
     for (const event of events) {
       if (event._tag === "Bytes") (runs.at(-1) as Run).text += latin1(event.bytes)
-      if (event._tag === "Gap") runs.push({ text: "", after: event.after, before: event.before })
+      if (event._tag === "Gap") {
+        runs.push({ text: "", gap: true, fresh: false, after: event.after, before: event.before })
+      }
+      if (event._tag === "Restarted") {
+        const last = runs.at(-1)
+        if (last !== undefined && last.gap && last.text === "") last.fresh = true
+        else runs.push({ text: "", gap: false, fresh: true, after: undefined, before: undefined })
+      }
     }
     const pieces = truth.map(({ text }, index) => `${text}${index === truth.length - 1 ? "" : "\n"}`)
+    // Instances of which something was delivered
+    const begun = new Set<number>()
+    const isRotated = it.commands.some(({ _tag }) => _tag === "Rotate")
     let next = 0
     let missing = 0
     // Of a line that was cut a part may be delivered before a gap
     let part: Line | undefined
     for (const [index, run] of runs.entries()) {
-      // A line may be cut behind its stamp. What was rotated away before the first connection was never there: nothing says that there was more
-      const isTold = ({ stamp }: Line): boolean =>
-        (index === 0 && it.commands.some(({ _tag }) => _tag === "Rotate")) ||
-        (index > 0 &&
-          (run.after === undefined || stamp >= run.after) &&
-          (run.before === undefined || stamp < run.before))
+      // A line may be cut behind its stamp. What was rotated away before the first connection to an instance was never there:
+      // nothing says that there was more
+      const isTold = ({ instance, stamp }: Line): boolean =>
+        (run.fresh && isRotated && !begun.has(instance)) ||
+        (run.gap && (run.after === undefined || stamp >= run.after) && (run.before === undefined || stamp < run.before))
       if (part !== undefined && part.stamp !== run.after) {
         wrongs.push(`the rest of line ${describe(part)} is missing, gap ${JSON.stringify({ ...run, text: "" })}`)
       }
@@ -380,6 +393,7 @@ export const play = (it: Schedule) =>
           )
           break
         }
+        begun.add(truth[next]?.instance ?? 0)
         text = text.slice(piece.length)
         next += 1
       }

@@ -523,6 +523,23 @@ describe("chaos", () => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scoped("no process outlives a boot, also of a machine that was on", () =>
+    Effect.gen(function* () {
+      const cluster = yield* TestCluster
+      yield* cluster.createNode("node-1")
+      yield* cluster.create(Fixtures.torchConforming())
+      yield* cluster.create(Fixtures.trainJob("run-1"), "default")
+      yield* cluster.loseNode("node-1")
+      expect(yield* cluster.processes).toHaveLength(1)
+      yield* cluster.powerOn("node-1")
+      yield* cluster.settle
+      expect(yield* cluster.processes).toEqual([])
+      expect((yield* cluster.pods("default"))[0]?.status).toMatchObject({
+        containerStatuses: [{ state: { terminated: { exitCode: 255 } } }]
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scoped("a namespace that is deleted takes everything with it", () =>
     Effect.gen(function* () {
       const cluster = yield* TestCluster
