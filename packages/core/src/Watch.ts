@@ -517,16 +517,21 @@ export const make = (
         return (yield* Effect.forEach(names, tell)).flat()
       })
 
+      /** What the store has given up, whoever swept it, is not remembered here either. */
+      const forget = Effect.map(store.keys, (keys) => {
+        const kept = new Set(keys.filter((it) => it.namespace === namespaceOf(scope)).map(({ name }) => name))
+        for (const [uid, { ref }] of told) if (!kept.has(ref.name)) told.delete(uid)
+        for (const names of [settled, large, unread]) {
+          for (const name of names.keys()) if (!kept.has(name)) names.delete(name)
+        }
+      })
+
       const handle = (input: Input): Effect.Effect<ReadonlyArray<Update.Update>, Failure> =>
         Effect.gen(function* () {
           if (input.kind === "Tick") {
             ticks += 1
-            if (ticks % ticksPerSweep === 0) {
-              for (const { name } of yield* store.sweep) {
-                unread.delete(name)
-                large.delete(name)
-              }
-            }
+            if (ticks % ticksPerSweep === 0) yield* store.sweep
+            yield* forget
             const waiting = [...unread]
             unread.clear()
             const updates: Array<Update.Update> = []

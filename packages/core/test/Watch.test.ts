@@ -7,7 +7,12 @@ import * as Registry from "@dispatch-kubeflow/testkit/Registry"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, DateTime, Effect, Fiber, Option, TestClock } from "effect"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { injected, layer, namespace, prepare, requests, start } from "./WatchWorld.js"
+
+setFlagsFromString("--expose-gc")
+const collectGarbage: () => void = runInNewContext("gc")
 
 const states = (updates: ReadonlyArray<{ readonly state: string }>): ReadonlyArray<string> =>
   updates.map(({ state }) => state).filter((state, index, all) => state !== all[index - 1])
@@ -35,6 +40,42 @@ describe("Watch", () => {
       expect(watching.updates.length).toBe(told)
       const texts = watching.updates.map((it) => JSON.stringify(it))
       expect(texts.every((text, index) => text !== texts[index + 1])).toBe(true)
+    }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+  )
+
+  it.scoped("of a TrainJob whose evidence was given up nothing is remembered", () =>
+    Effect.gen(function* () {
+      const world = yield* prepare()
+      const store = yield* EvidenceStore.EvidenceStore
+      const watching = yield* start(Watch.namespace(namespace))
+      for (const name of ["run-1", "run-2"]) yield* world.create(injected(name, 1, 1), namespace)
+      yield* watching.pass("2 seconds")
+      const cluster = yield* Cluster.Cluster
+      yield* cluster.admin.remove(Trainer.trainJobs, { namespace, name: "run-1" }, { propagation: "Background" })
+      yield* watching.pass("2 seconds")
+      const last = new Map(
+        ["run-1", "run-2"].flatMap((name) => {
+          const update = watching.last(name)
+          return update === undefined ? [] : [[name, new WeakRef(update)]]
+        })
+      )
+      expect([...last].map(([name, it]) => [name, it.deref()?.state])).toEqual([
+        ["run-1", "Gone"],
+        ["run-2", "Running"]
+      ])
+      watching.updates.length = 0
+      // A WeakRef holds its object until the engine has done other things
+      const isHeld = (name: string) =>
+        Effect.promise(async () => {
+          await new Promise((resolve) => setImmediate(resolve))
+          collectGarbage()
+          return last.get(name)?.deref() !== undefined
+        })
+      yield* TestClock.adjust("8 days")
+      expect(yield* store.keys).toEqual([{ namespace, name: "run-2" }])
+      yield* watching.pass("1 minute")
+      expect(yield* isHeld("run-1")).toBe(false)
+      expect(yield* isHeld("run-2")).toBe(true)
     }).pipe(Effect.provide(layer({ heartbeat: 0 })))
   )
 

@@ -144,6 +144,10 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
         Effect.sleep(Math.max(0, Math.min(wish, endAt - Date.now())))
       )
 
+    // Those that are there first are as old as those later on, so that from the start as many go as come
+    let age = yield* Random.next
+    const lifetime = (): number => world.life * age
+
     /** Writes a log while it is followed, and ends its container. */
     const logged = (ref: TrainJobRef.TrainJobRef, pod: Core.Pod) =>
       Effect.gen(function* () {
@@ -155,7 +159,7 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
           () => Effect.void
         )
         const reader = yield* Effect.fork(Logs.follow(adapter, ref, log, logs, complain))
-        const total = Math.round((yield* Random.nextRange(0.3, 1.2)) * (world.life / 1000) * world.rate)
+        const total = Math.round((yield* Random.nextRange(0.3, 1.2)) * (lifetime() / 1000) * world.rate)
         const begun = Date.now()
         while (log.written() < total && !isOver()) {
           const due = Math.floor(((Date.now() - begun) / 1000) * world.rate)
@@ -208,7 +212,7 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
           let parts = 1
           while (parts < 3 && (yield* Random.next) < 0.3) {
             parts += 1
-            yield* dwell(2_000, world.life / 2)
+            yield* dwell(1_000, lifetime() / 2 + 1_000)
             if (isOver()) return
             const held = yield* ledger.order(metadata.uid, { _tag: "Held" })
             yield* hold(world, name, true)
@@ -219,7 +223,7 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
             yield* hold(world, name, false)
             if ((yield* again) === "undone") return yield* remove(undefined)
           }
-          yield* dwell(2_000, world.life * 2 - 2_000)
+          yield* dwell(1_000, lifetime() * 2)
           if (isOver()) return
         }
         const [pod] = yield* podsOf(world, name)
@@ -235,5 +239,8 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
       })
 
     yield* dwell(0, 30_000)
-    for (let number = 1; !isOver(); number++) yield* life(number)
+    for (let number = 1; !isOver(); number++) {
+      yield* life(number)
+      age = 1
+    }
   }).pipe(Effect.withRandom(Random.make(`${world.seed}/${index}`)))

@@ -44,7 +44,7 @@ const { values: options } = parseArgs({
     logs: { type: "string", default: "20" },
     restart: { type: "string" },
     seed: { type: "string", default: "1" },
-    life: { type: "string", default: "120" },
+    life: { type: "string", default: "60" },
     rate: { type: "string", default: "20" },
     within: { type: "string", default: "45" }
   }
@@ -55,9 +55,9 @@ const jobs = Number(options.jobs)
 const within = Number(options.within)
 const second = 1000
 const every = 10 * second
-const warmingUp = 60 * second
+const warmingUp = 120 * second
 // Evidence of TrainJobs that are gone is given up so soon that it is steady within a short run
-const retention = 60 * second
+const retention = 30 * second
 // Flat: neither may be exceeded. A KB for each of the TrainJobs that come and go would be more than the slope
 const limits = { ratio: 1.05, slope: 100 }
 
