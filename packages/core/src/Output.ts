@@ -1051,7 +1051,7 @@ export const make = (
               const drained = yield* drain(true)
               if (drained === "limit") return yield* end("limit", undefined, "limitBytes was reached")
               if (drained === "moved") continue
-            } else if (reader.last() !== undefined) yield* lost("the container was restarted, its log is gone")
+            } else if (reader.last() !== undefined) yield* lost("the container was restarted, its log is gone", true)
             if (config.inPlaceRestarts === "refuse") {
               const last = pod.value.status?.containerStatuses?.find(({ name }) => name === Trainer.trainerContainer)
                 ?.lastState?.terminated

@@ -6,7 +6,7 @@ import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as Registry from "@dispatch-kubeflow/testkit/Registry"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import { describe, expect, it } from "@effect/vitest"
-import { Clock, DateTime, Effect, Fiber, Option, TestClock } from "effect"
+import { Clock, DateTime, Effect, Fiber, Layer, Option, TestClock } from "effect"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { injected, layer, namespace, prepare, requests, start } from "./WatchWorld.js"
@@ -71,12 +71,13 @@ describe("Watch", () => {
           collectGarbage()
           return last.get(name)?.deref() !== undefined
         })
-      yield* TestClock.adjust("8 days")
-      expect(yield* store.keys).toEqual([{ namespace, name: "run-2" }])
+      // By its owner, not by this watch
+      expect(yield* store.sweep).toEqual([{ namespace, name: "run-1" }])
+      expect(yield* isHeld("run-1")).toBe(true)
       yield* watching.pass("1 minute")
       expect(yield* isHeld("run-1")).toBe(false)
       expect(yield* isHeld("run-2")).toBe(true)
-    }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+    }).pipe(Effect.provide(Layer.merge(layer({ heartbeat: 0 }), EvidenceStore.layerMemory({ retention: "1 second" }))))
   )
 
   it.scoped("one list and one watch per resource type serves every job of the scope, and no Node is listed", () =>
