@@ -102,7 +102,7 @@ const create = ({ api, namespace }: World, name: string) =>
 const hold = ({ api, namespace }: World, name: string, suspend: boolean) =>
   persist(api.patch(Trainer.trainJobs, { namespace, name }, { type: "merge", body: { spec: { suspend } } }))
 
-const end = ({ api, namespace }: World, name: string, pod: Core.Pod, exitCode: number, reason: string) => {
+const end = ({ api, namespace }: World, pod: Core.Pod, exitCode: number, reason: string) => {
   const at = new Date().toISOString().replace(/\.\d+Z$/, "Z")
   const conditions = ["ContainersReady", "Ready"].map((type) => ({ type, status: "False", lastTransitionTime: at }))
   const terminated = { exitCode, reason, startedAt: pod.status?.startTime ?? at, finishedAt: at }
@@ -124,7 +124,7 @@ const end = ({ api, namespace }: World, name: string, pod: Core.Pod, exitCode: n
         }
       }
     )
-  ).pipe(Effect.annotateLogs({ name }))
+  )
 }
 
 const endings: ReadonlyArray<readonly [reason: string, order: (code: number) => Ledger.Order, weight: number]> = [
@@ -159,7 +159,7 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
           () => Effect.void
         )
         const reader = yield* Effect.fork(Logs.follow(adapter, ref, log, logs, complain))
-        const total = Math.round((yield* Random.nextRange(0.3, 1.2)) * (lifetime() / 1000) * world.rate)
+        const total = Math.round((yield* Random.nextRange(1, 3)) * (lifetime() / 1000) * world.rate)
         const begun = Date.now()
         while (log.written() < total && !isOver()) {
           const due = Math.floor(((Date.now() - begun) / 1000) * world.rate)
@@ -167,7 +167,7 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
           yield* Effect.sleep("250 millis")
         }
         const told = yield* ledger.order(ref.uid ?? "", { _tag: "Succeeded" })
-        yield* end(world, ref.name, pod, 0, "Completed")
+        yield* end(world, pod, 0, "Completed")
         yield* told
         // The reader counts itself as failed when it is interrupted
         yield* Effect.timeoutOption(Fiber.join(reader), "120 seconds")
@@ -186,7 +186,7 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
         const [reason, make] = ending
         const order = make(yield* Random.nextIntBetween(1, 100))
         const told = yield* ledger.order(ref.uid ?? "", order)
-        yield* end(world, ref.name, pod, order._tag === "Failed" ? order.exitCode : 0, reason)
+        yield* end(world, pod, order._tag === "Failed" ? order.exitCode : 0, reason)
         yield* told
         return { outcome: order._tag === "Failed" ? ("Failed" as const) : ("Succeeded" as const) }
       })

@@ -23,6 +23,8 @@ export interface Counts {
   failed: number
   /** Logs that were followed to their end. */
   followed: number
+  /** Logs that are followed now. */
+  following: number
 }
 
 /** Nothing yet. */
@@ -35,7 +37,8 @@ export const empty = (): Counts => ({
   damaged: 0,
   gaps: 0,
   failed: 0,
-  followed: 0
+  followed: 0,
+  following: 0
 })
 
 const filler = "the quick brown fox jumps over the lazy dog and all that it has to say about it is in here"
@@ -88,6 +91,7 @@ export const follow = (
   let next = 0
   let rest = ""
   let isEnded = false
+  counts.following += 1
   const decoder = new TextDecoder()
   const line = (text: string): void => {
     const number = Number(text.split(" ", 2)[1])
@@ -135,6 +139,7 @@ export const follow = (
     Effect.catchAll((error) => Effect.sync(() => complain(`${ref.name}: the follow failed: ${error.message}`))),
     Effect.onExit((exit) =>
       Effect.sync(() => {
+        counts.following -= 1
         if (exit._tag === "Failure") complain(`${ref.name}: the follow did not end in time`)
         if (exit._tag === "Success" && isEnded) counts.followed += 1
         else counts.failed += 1

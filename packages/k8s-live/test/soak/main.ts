@@ -8,7 +8,7 @@
  * their ends and the log files. `PROGRAM restart` kills the API server and returns once it answers again. Exits with 1 when an
  * update or a line of a log is lost, wrong or told twice, when memory grows, or when something is left over at the end.
  *
- * Further options: `--life N` (seconds that a TrainJob runs in the mean), `--rate N` (lines a second of each log), `--within N`
+ * Further options: `--life N` (seconds that a TrainJob runs in the mean; the control plane must keep up), `--rate N` (lines a second of each log), `--within N`
  * (seconds in which a change must be told).
  */
 import { spawn } from "node:child_process"
@@ -44,7 +44,7 @@ const { values: options } = parseArgs({
     logs: { type: "string", default: "20" },
     restart: { type: "string" },
     seed: { type: "string", default: "1" },
-    life: { type: "string", default: "60" },
+    life: { type: "string", default: "120" },
     rate: { type: "string", default: "20" },
     within: { type: "string", default: "45" }
   }
@@ -211,6 +211,7 @@ const soak = Effect.gen(function* () {
         `${((sample.at - begun) / second).toFixed(0).padStart(4)} s`,
         `${String(there).padStart(4)} jobs`,
         `${String(ledger.counts.updates).padStart(6)} updates`,
+        `${String(logs.following).padStart(2)} logs`,
         `${String(logs.received).padStart(7)} lines`,
         `${String(downtimes.length).padStart(2)} restarts`,
         `heap ${mega(sample.heap).padStart(5)} MiB`,

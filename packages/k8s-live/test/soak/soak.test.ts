@@ -129,6 +129,7 @@ describe("the soak's readers", () => {
           gaps: 0,
           failed: 0,
           followed: 1,
+          following: 0,
           ...expected
         })
       })
