@@ -499,6 +499,21 @@ describe("states", () => {
       { state: "Pending", cause: { _tag: "Misconfigured", reason: "TrainJobResourcesCreationFailed" } }
     ],
     [
+      "a JobSet that cannot be made yet, because a webhook does not know the TrainJob: nothing to tell",
+      [
+        seen.jobSet(jobSet(), 0, "seen"),
+        seen.event(
+          event(
+            "TrainJobResourcesCreationFailed",
+            'TrainJob resources reconciliation failed: admission webhook "mjobset.kb.io" denied the request: TrainJob.trainer.kubeflow.org "run-1" not found',
+            3
+          ),
+          3
+        )
+      ],
+      { state: "Pending", cause: undefined }
+    ],
+    [
       "deleted while running",
       [...ranks(), seen.trainJob(trainJob(), 30, "seen"), seen.pod(pod({ uid: "p0", deletion: [30, 30] }), 31)],
       { state: "Gone", cause: { _tag: "Deleted", object: "TrainJob/run-1" }, alive: true }

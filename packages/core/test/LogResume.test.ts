@@ -2,6 +2,11 @@ import * as LogResume from "@dispatch-kubeflow/core/decide/LogResume"
 import { parameters } from "@dispatch-kubeflow/testkit/Properties"
 import { describe, expect, it } from "@effect/vitest"
 import { FastCheck as fc } from "effect"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
+
+setFlagsFromString("--expose-gc")
+const collectGarbage: () => void = runInNewContext("gc")
 
 interface Line {
   readonly stamp: string
@@ -269,6 +274,33 @@ describe("LogResume", () => {
       }
     }
     expect(received).toBe(64 * 65_536)
+  })
+
+  it("what a repetition is compared with is not kept after it", () => {
+    const text = (from: number, to: number): Uint8Array =>
+      answer(
+        Array.from({ length: to - from }, (_, index) => line((from + index) * 1e6, `line ${from + index}`)),
+        {}
+      )
+    const heap = (): number => {
+      collectGarbage()
+      return process.memoryUsage().heapUsed
+    }
+    const readers = Array.from({ length: 8 }, () => LogResume.make())
+    const count = LogResume.remembered
+    for (const reader of readers) {
+      reader.open()
+      reader.push(text(0, count))
+      reader.close(false)
+    }
+    const before = heap()
+    for (const reader of readers) reader.open()
+    const compared = heap() - before
+    for (const reader of readers) {
+      expect(reader.push(text(count - 100, count + 1)).map(({ _tag }) => _tag)).toEqual(["Bytes"])
+      expect(reader.last()).toBe(stamp(count * 1e6))
+    }
+    expect(heap() - before).toBeLessThan(compared / 4)
   })
 
   it("more lines than are remembered: the older ones are known by their time", () => {

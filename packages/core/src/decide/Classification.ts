@@ -976,6 +976,10 @@ const untilExplained = (explained: Explained): Explained =>
     ? unknown([`why ${explained.cause.object} is deleted: its TrainJob has not ended yet`], explained.evidence)
     : explained
 
+// A controller whose cache is behind, or that cannot reach a webhook, tries again: seen after a restart of the API server
+const passes =
+  /TrainJob\S* "[^"]*" not found|connection refused|connection reset|deadline exceeded|timeout|timed out|has been modified|EOF/
+
 const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => {
   const { trainJob } = subject
   const self = `TrainJob/${evidence.name}`
@@ -983,7 +987,10 @@ const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => 
   const started = pods.filter((pod) => !pod.gone && !isFinished(pod.phase))
   if (pods.length === 0) {
     const refused = evidence.events.findLast(
-      (it) => it.reason === "TrainJobResourcesCreationFailed" && it.regardingUid === trainJob.trainJob.metadata.uid
+      (it) =>
+        it.reason === "TrainJobResourcesCreationFailed" &&
+        it.regardingUid === trainJob.trainJob.metadata.uid &&
+        !passes.test(it.message ?? "")
     )
     const hasJobSet = Object.values(evidence.jobSets).some(
       ({ jobSet, presence }) =>

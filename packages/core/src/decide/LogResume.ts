@@ -376,6 +376,13 @@ export const make = (options: Options = {}): Reader => {
     lastNano = nano
   }
 
+  /** What comes now was not delivered. A connection may last for days: it need not keep what it was compared with. */
+  const repeated = (): void => {
+    repeating = false
+    pending = new Map()
+    pendingStamps = new Map()
+  }
+
   const begin = (moment: Moment): void => {
     const { second, nano } = moment
     line = { second, nano, length: 0, hash: hashStart, rest: 0 }
@@ -399,7 +406,7 @@ export const make = (options: Options = {}): Reader => {
         mode = "skip"
         return
       }
-      repeating = false
+      repeated()
       if (!continuous) discontinuity(stampText(moment), cut)
       cut = undefined
     }
@@ -413,7 +420,7 @@ export const make = (options: Options = {}): Reader => {
     const unfinished = cut
     const same = line.hash === unfinished.hash && line.rest === unfinished.rest
     cut = undefined
-    repeating = false
+    repeated()
     if (same) continuous = true
     else discontinuity(stampText(line), unfinished)
     mode = "deliver"
@@ -453,7 +460,7 @@ export const make = (options: Options = {}): Reader => {
       // Shorter than what was delivered of it: another line with the same stamp
       const unfinished = cut
       cut = undefined
-      repeating = false
+      repeated()
       discontinuity(stampText(line), unfinished)
     }
     line = undefined

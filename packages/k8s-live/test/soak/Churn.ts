@@ -159,7 +159,11 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
           () => Effect.void
         )
         const reader = yield* Effect.fork(Logs.follow(adapter, ref, log, logs, complain))
-        const total = Math.round((yield* Random.nextRange(1, 3)) * (lifetime() / 1000) * world.rate)
+        // Three of four logs last to the end: they are long, and always about as many are followed
+        const total =
+          index % 4 === 0
+            ? Math.round((yield* Random.nextRange(0.5, 1.5)) * (lifetime() / 1000) * world.rate)
+            : Number.MAX_SAFE_INTEGER
         const begun = Date.now()
         while (log.written() < total && !isOver()) {
           const due = Math.floor(((Date.now() - begun) / 1000) * world.rate)
@@ -238,7 +242,7 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
         yield* remove(outcome)
       })
 
-    yield* dwell(0, 30_000)
+    yield* dwell(0, isLogged ? 5_000 : 30_000)
     for (let number = 1; !isOver(); number++) {
       yield* life(number)
       age = 1

@@ -101,7 +101,7 @@ export interface Limits {
 }
 
 // Late updates of a TrainJob that is gone are looked at for so long
-const remembered = 120_000
+const remembered = 60_000
 
 const short = (update: Update.Update | undefined): string =>
   update === undefined ? "nothing" : JSON.stringify({ ...update, ref: undefined, evidence: undefined })
