@@ -100,7 +100,7 @@ export interface Limits {
   readonly do: number
 }
 
-// Late updates of a TrainJob that is gone are looked at for so long
+// A TrainJob that is gone is held against lists for so long; what it started may go later, which is told
 const remembered = 60_000
 
 const short = (update: Update.Update | undefined): string =>
@@ -120,6 +120,8 @@ export const make = (limits: Limits, complain: (text: string) => void) => {
   }
   // Names of updates whose TrainJob the soak has not heard of from its own request yet
   const early = new Map<string, Update.Update>()
+  // With their results. Nothing but that they are gone may be told of them
+  const forgotten = new Map<string, Job["outcome"]>()
   let backAt = 0
   let isDown = false
 
@@ -180,8 +182,12 @@ export const make = (limits: Limits, complain: (text: string) => void) => {
       counts.updates += 1
       const uid = update.ref.uid ?? ""
       const job = jobs.get(uid)
-      if (job === undefined) early.set(uid, update)
-      else saw(job, update, Date.now())
+      if (job !== undefined) saw(job, update, Date.now())
+      else if (!forgotten.has(uid)) early.set(uid, update)
+      else if (update.state !== "Gone" || update.outcome !== forgotten.get(uid)) {
+        counts.wrong += 1
+        complain(`wrong: of ${update.ref.name}, which is gone, the watch told ${short(update)}`)
+      }
     },
     serverDown: (): void => {
       isDown = true
@@ -195,7 +201,10 @@ export const make = (limits: Limits, complain: (text: string) => void) => {
       if (isDown) return
       const now = Date.now()
       for (const [uid, job] of jobs) {
-        if (job.goneAt !== undefined && now - job.goneAt > remembered) jobs.delete(uid)
+        if (job.goneAt !== undefined && now - job.goneAt > remembered) {
+          jobs.delete(uid)
+          forgotten.set(uid, job.outcome)
+        }
         const { open } = job
         if (open === undefined) continue
         if (open.doneAt === undefined && isDone(open.order, view.get(uid))) open.doneAt = now
@@ -227,7 +236,8 @@ export const make = (limits: Limits, complain: (text: string) => void) => {
         if (!same) found.push(`${name}: the watch told ${short(last)}, one that begins now ${short(other)}`)
       }
       for (const uid of view.keys()) if (!jobs.has(uid)) found.push(`a TrainJob ${uid} that nobody created`)
-      for (const [uid, update] of early) found.push(`${update.ref.name} (${uid}), which nobody created, was told`)
+      for (const [uid, update] of early)
+        found.push(`${update.ref.name} (${uid}), which nobody created: ${short(update)}`)
       return found
     }
   }

@@ -55,10 +55,10 @@ const jobs = Number(options.jobs)
 const within = Number(options.within)
 const second = 1000
 const every = 10 * second
-const warmingUp = 120 * second
+const warmingUp = 180 * second
 // Evidence of TrainJobs that are gone is given up so soon that it is steady within a short run
 const retention = 30 * second
-// Flat: neither may be exceeded. A KB for each of the TrainJobs that come and go would be more than the slope
+// Flat: neither may be exceeded, the slope by more than twice its standard error
 const limits = { ratio: 1.05, slope: 100 }
 
 const say = (text: string): void => {
@@ -283,7 +283,7 @@ const main = Effect.gen(function* () {
 
   const heap = Memory.trend(samples, (it) => it.heap)
   const rss = Memory.trend(samples, (it) => it.rss)
-  const flat = heap !== undefined && heap.ratio <= limits.ratio && heap.slope <= limits.slope
+  const flat = heap !== undefined && heap.ratio <= limits.ratio && heap.slope - 2 * heap.error <= limits.slope
   const { counts } = ledger
   const trend = (it: Memory.Trend | undefined): string =>
     it === undefined
