@@ -58,8 +58,25 @@ const heritage = (file, name) => {
 
 const isExported = (statement) => statement.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false
 
+/** The compiler writes the members of a union in an order that depends on what it has seen before. */
+const inOrder = (statement, file) => {
+  const print = (node) => printer.printNode(ts.EmitHint.Unspecified, node, file)
+  const { transformed } = ts.transform(statement, [
+    (context) => {
+      const visit = (node) => {
+        const next = ts.visitEachChild(node, visit, context)
+        return ts.isUnionTypeNode(next)
+          ? ts.factory.createUnionTypeNode(next.types.toSorted((a, b) => (print(a) < print(b) ? -1 : 1)))
+          : next
+      }
+      return visit
+    }
+  ])
+  return transformed[0]
+}
+
 const shown = (statement, declarations, source, known, told) => {
-  const text = printer.printNode(ts.EmitHint.Unspecified, statement, declarations)
+  const text = printer.printNode(ts.EmitHint.Unspecified, inOrder(statement, declarations), declarations)
   if (!ts.isVariableStatement(statement)) return text
   const [declaration] = statement.declarationList.declarations
   const name = declaration.name.getText(declarations)
