@@ -621,25 +621,21 @@ export const make = (
         }
       })
 
+      /** Whether the status shows an instance now that stands so to the one that is read. */
+      const shows = (
+        matches: (now: RankZero.Instance, read: RankZero.Instance) => boolean
+      ): Effect.Effect<boolean, OutputError> =>
+        Effect.map(inspect, (pod) => {
+          if (Option.isNone(pod) || current === undefined) return false
+          const state = RankZero.containerState(pod.value)
+          return state._tag !== "Waiting" && state.instance !== undefined && matches(state.instance, current)
+        })
+
       /** Whether the container was restarted meanwhile, as far as its status says. */
-      const isAnother: Effect.Effect<boolean, OutputError> = Effect.map(inspect, (pod) => {
-        if (Option.isNone(pod) || current === undefined) return false
-        const state = RankZero.containerState(pod.value)
-        return (
-          state._tag !== "Waiting" && state.instance !== undefined && !RankZero.sameInstance(state.instance, current)
-        )
-      })
+      const isAnother = shows((now, read) => !RankZero.sameInstance(now, read))
 
       /** Whether there was more than one restart since: then the log of the previous instance is another's. */
-      const isBeforeLast: Effect.Effect<boolean, OutputError> = Effect.map(inspect, (pod) => {
-        if (Option.isNone(pod) || current === undefined) return false
-        const state = RankZero.containerState(pod.value)
-        return (
-          state._tag !== "Waiting" &&
-          state.instance !== undefined &&
-          state.instance.restartCount > current.restartCount + 1
-        )
-      })
+      const isBeforeLast = shows((now, read) => now.restartCount > read.restartCount + 1)
 
       /** The same as `isAnother`; a status that lags gets a second chance. */
       const hasMoved: Effect.Effect<boolean, OutputError> = Effect.gen(function* () {
@@ -855,10 +851,14 @@ export const make = (
         emit({ _tag: "End", how, exitCode, reason })
 
       /** The rest cannot be had. Without a byte delivered that is the whole answer, unless another instance follows. */
-      const lost = (reason: string, isFollowed = false): Effect.Effect<void, OutputError> =>
+      const lost = (
+        reason: string,
+        isFollowed = false,
+        otherwise: OutputError = noLog(target, reason)
+      ): Effect.Effect<void, OutputError> =>
         deliveredAny || !firstInstance || isFollowed
           ? emit({ _tag: "Gap", reason, after: reader.last(), before: undefined })
-          : Effect.fail(noLog(target, reason))
+          : Effect.fail(otherwise)
 
       /**
        * Reads what there is, once, without `follow`; a connection that fails is resumed. Tells what cannot be read.
@@ -895,8 +895,7 @@ export const make = (
                 }
                 if (!isTransient(error)) return yield* fromKube(error)
                 if (failures + 1 >= drainAttempts) {
-                  if (!deliveredAny && firstInstance && !previous) return yield* fromKube(error)
-                  yield* lost(`the end of the log cannot be read: ${error.message}`, previous)
+                  yield* lost(`the end of the log cannot be read: ${error.message}`, previous, fromKube(error))
                   return "done"
                 }
                 yield* waitAfter(error, failures)

@@ -192,24 +192,7 @@ export const history: FastCheck.Arbitrary<History> = FastCheck.record({
 // ---- the world
 
 const runtime = Fixtures.torchConforming("torch-conforming", {
-  pod: {
-    tolerations: ["not-ready", "unreachable"].map((key) => ({
-      key: `node.kubernetes.io/${key}`,
-      operator: "Exists",
-      effect: "NoExecute",
-      tolerationSeconds: 5
-    })),
-    affinity: {
-      podAntiAffinity: {
-        requiredDuringSchedulingIgnoredDuringExecution: [
-          {
-            topologyKey: "kubernetes.io/hostname",
-            labelSelector: { matchExpressions: [{ key: JobSet.jobSetNameLabel, operator: "Exists" }] }
-          }
-        ]
-      }
-    }
-  }
+  pod: { ...Fixtures.tolerationSeconds(5), ...Fixtures.oneRankPerNode }
 })
 
 const kueueConfig = {

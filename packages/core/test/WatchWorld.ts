@@ -26,19 +26,7 @@ export const layer = (options: TestCluster.Options = {}) =>
 export const prepare = (nodes: ReadonlyArray<string> = ["n1", "n2", "n3"]) =>
   Effect.gen(function* () {
     const world = yield* TestCluster.TestCluster
-    const spread = {
-      affinity: {
-        podAntiAffinity: {
-          requiredDuringSchedulingIgnoredDuringExecution: [
-            {
-              topologyKey: "kubernetes.io/hostname",
-              labelSelector: { matchExpressions: [{ key: "jobset.sigs.k8s.io/jobset-name", operator: "Exists" }] }
-            }
-          ]
-        }
-      }
-    }
-    yield* world.create(Fixtures.torchConforming("torch-conforming", { pod: spread }))
+    yield* world.create(Fixtures.torchConforming("torch-conforming", { pod: Fixtures.oneRankPerNode }))
     yield* Effect.forEach(nodes, (name) => world.createNode(name), { discard: true })
     yield* world.settle
     return world

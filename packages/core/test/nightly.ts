@@ -27,39 +27,33 @@ const print = (line: string): void => void process.stdout.write(`${line}\n`)
 const counts = new Map<string, number>()
 const count = (key: string, by = 1): void => void counts.set(key, (counts.get(key) ?? 0) + by)
 
-const play = (what: string | undefined): ((seed: number, runs: number) => string | undefined) | undefined => {
-  // Shrinking long logs takes its time
-  const parameters = { interruptAfterTimeLimit: 300_000 }
-  const report = <A>(result: FastCheck.RunDetails<A>): string | undefined =>
-    result.failed ? FastCheck.defaultReportMessage(result) : undefined
-  switch (what) {
-    case "output":
-      return (seed, numRuns) =>
-        report(
-          FastCheck.check(
-            FastCheck.property(Schedules.schedule, (schedule) => {
-              const { gaps, lines, missing } = Schedules.run(schedule)
-              count("lines", lines)
-              count("lines behind a gap", missing)
-              count("gaps", gaps)
-            }),
-            { seed, numRuns, ...parameters }
-          )
-        )
-    case "histories":
-      return (seed, numRuns) =>
-        report(
-          FastCheck.check(
-            FastCheck.property(Histories.history, (history) => count(Histories.run(history))),
-            { seed, numRuns, ...parameters }
-          )
-        )
-    default:
-      return undefined
+/** Plays so many of a seed; the report of the first failure. */
+const batchOf =
+  <A>(arbitrary: FastCheck.Arbitrary<A>, run: (value: A) => void) =>
+  (seed: number, numRuns: number): string | undefined => {
+    const result = FastCheck.check(FastCheck.property(arbitrary, run), {
+      seed,
+      numRuns,
+      // Shrinking long logs takes its time
+      interruptAfterTimeLimit: 300_000
+    })
+    return result.failed ? FastCheck.defaultReportMessage(result) : undefined
   }
-}
 
-const batches = play(what)
+const properties = new Map([
+  [
+    "output",
+    batchOf(Schedules.schedule, (schedule) => {
+      const { gaps, lines, missing } = Schedules.run(schedule)
+      count("lines", lines)
+      count("lines behind a gap", missing)
+      count("gaps", gaps)
+    })
+  ],
+  ["histories", batchOf(Histories.history, (history) => count(Histories.run(history)))]
+])
+
+const batches = properties.get(what ?? "")
 if (batches === undefined || !Number.isInteger(runs) || runs < 1 || !Number.isInteger(seed)) {
   process.stderr.write("usage: npm run nightly -- output|histories [--runs N] [--seed S]\n")
   process.exit(2)

@@ -87,6 +87,30 @@ export const torchConforming = (name = "torch-conforming", options: JobOptions =
     ...options
   })
 
+/** For a pod's spec: no two ranks on one Node. */
+export const oneRankPerNode: Body = {
+  affinity: {
+    podAntiAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: [
+        {
+          topologyKey: "kubernetes.io/hostname",
+          labelSelector: { matchExpressions: [{ key: "jobset.sigs.k8s.io/jobset-name", operator: "Exists" }] }
+        }
+      ]
+    }
+  }
+}
+
+/** For a pod's spec: it gives a lost Node up after so many seconds, instead of five minutes. */
+export const tolerationSeconds = (seconds: number): Body => ({
+  tolerations: ["not-ready", "unreachable"].map((key) => ({
+    key: `node.kubernetes.io/${key}`,
+    operator: "Exists",
+    effect: "NoExecute",
+    tolerationSeconds: seconds
+  }))
+})
+
 /** A strict runtime whose executions overlap after Release: Never, back-off limit 0, default replacement policy. */
 export const torchStrict = (name = "torch-strict", options: JobOptions = {}): Body =>
   torchDistributed(name, { restartPolicy: "Never", backoffLimit: 0, ...options })

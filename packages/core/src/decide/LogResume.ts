@@ -53,7 +53,7 @@ export interface Reader {
   readonly first: () => string | undefined
   /** Stamp of the last line delivered. */
   readonly last: () => string | undefined
-  /** Forgets this connection from its discontinuity on: what it brought was another instance's. */
+  /** Forgets the connection from the discontinuity of the last answer on: what it brought was another instance's. */
   readonly takeBack: () => void
   /** Whether a line was cut in the middle and waits for the rest. */
   readonly inLine: () => boolean
@@ -283,7 +283,7 @@ export const make = (options: Options = {}): Reader => {
   let startsAt: Moment | undefined
   const from = options.from === undefined ? never : momentOf(options.from)
 
-  // The same as it was before the discontinuity of this connection
+  // The same as it was before the discontinuity of the last answer
   let before: Memory | undefined
 
   // The connection
@@ -698,6 +698,7 @@ export const make = (options: Options = {}): Reader => {
   }
 
   const pushAll: Reader["pushAll"] = (chunks) => {
+    before = undefined
     for (const chunk of chunks) consume(chunk)
     return answer()
   }
@@ -708,6 +709,7 @@ export const make = (options: Options = {}): Reader => {
     push,
     pushAll,
     close: (final) => {
+      before = undefined
       if ((mode === "stamp" || mode === "unstamped") && headLength > 0) settleUnstamped(true, final)
       if (joining && final) content(head.slice(0, headLength))
       if (mode === "deliver" && line !== undefined) cut = line
