@@ -1,7 +1,6 @@
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import type { KubeError } from "@dispatch-kubeflow/core/kube/KubeError"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
-import * as Resource from "@dispatch-kubeflow/core/kube/Resource"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
@@ -13,6 +12,7 @@ import { Context, Effect, Layer, Schema, Scope } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as Kwok from "./kwok.js"
 
 /** The kubeconfig of a real cluster, when one is offered. */
 export const realKubeconfig = process.env["TEST_KUBECONFIG"]
@@ -56,15 +56,6 @@ export const asServiceAccount = (
 
 /** An API with a token that no server knows. */
 export const asStranger = (config: KubeConfig.Service) => withToken(config, "no-such-token")
-
-const logs = Resource.make({
-  group: "kwok.x-k8s.io",
-  version: "v1alpha1",
-  plural: "logs",
-  kind: "Logs",
-  scope: "Namespaced",
-  schema: Schema.Struct({ metadata: Core.ConfigMap.fields.metadata })
-})
 
 /** Creates a namespace of its own; it goes with the scope. */
 export const freshNamespace = (api: KubeApi.Service, prefix: string) =>
@@ -121,7 +112,7 @@ export const realWorld = (kubeconfig: string): Layer.Layer<ContractWorld, KubeEr
                   const logsFile = join(folder, `${pod}.log`)
                   writeFileSync(logsFile, lines.map((line) => `${line.time} stdout F ${line.text}\n`).join(""))
                   const spec = { logs: [{ containers: ["node"], logsFile, follow: true }] }
-                  return Effect.asVoid(api.create(logs, { namespace }, { metadata: { name: pod }, spec }))
+                  return Effect.asVoid(api.create(Kwok.logs, { namespace }, { metadata: { name: pod }, spec }))
                 })
             : undefined
         }

@@ -184,25 +184,8 @@ const roles = (granted: ReadonlySet<Permission>): ReadonlyArray<object> => {
 const runtimeOf = (script: Script): Fixtures.Body =>
   Fixtures.torchConforming("torch-conforming", {
     ...(script.replacing ? { backoffLimit: 6, podReplacementPolicy: "TerminatingOrFailed" as const } : {}),
-    pod: {
-      // Five minutes of tolerance and one rank per Node cost a test time, not truth
-      tolerations: ["not-ready", "unreachable"].map((key) => ({
-        key: `node.kubernetes.io/${key}`,
-        operator: "Exists",
-        effect: "NoExecute",
-        tolerationSeconds: 5
-      })),
-      affinity: {
-        podAntiAffinity: {
-          requiredDuringSchedulingIgnoredDuringExecution: [
-            {
-              topologyKey: "kubernetes.io/hostname",
-              labelSelector: { matchExpressions: [{ key: JobSet.jobSetNameLabel, operator: "Exists" }] }
-            }
-          ]
-        }
-      }
-    }
+    // Five minutes of tolerance and one rank per Node cost a test time, not truth
+    pod: { ...Fixtures.tolerationSeconds(5), ...Fixtures.oneRankPerNode }
   })
 
 /** Kueue mode of these worlds. */

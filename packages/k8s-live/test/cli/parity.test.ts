@@ -1,4 +1,3 @@
-import * as Resource from "@dispatch-kubeflow/core/kube/Resource"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
@@ -13,12 +12,13 @@ import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Layer, Schedule, Schema } from "effect"
+import { Context, Effect, Layer, Schedule } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freshNamespace, realKubeconfig, serveForAdmin, whyLeftOut } from "../worlds.js"
 import { invocationOf } from "./terminal.js"
+import * as Kwok from "../kwok.js"
 
 /** The two-node TrainJob and its runtime, the same on both clusters. */
 const runtime = Fixtures.torchConforming("parity", { image: "docker.io/local/busybox:1" })
@@ -29,15 +29,6 @@ const job = Fixtures.trainJob("run-1", {
   trainer: { command: ["sleep", "600"] }
 })
 const log = ["step 1", "step 2 ä", "", "step 3"]
-
-const kwokLogs = Resource.make({
-  group: "kwok.x-k8s.io",
-  version: "v1alpha1",
-  plural: "logs",
-  kind: "Logs",
-  scope: "Namespaced",
-  schema: Schema.Struct({ metadata: Core.ConfigMap.fields.metadata })
-})
 
 const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "parity-"))),
@@ -170,7 +161,7 @@ const real = (kubeconfig: string) =>
         log.map((line, index) => `2026-01-02T03:04:05.10000000${index}Z stdout F ${line}\n`).join("")
       )
       return api.create(
-        kwokLogs,
+        Kwok.logs,
         { namespace: pod.namespace },
         { metadata: { name: pod.name }, spec: { logs: [{ containers: ["node"], logsFile, follow: true }] } }
       )

@@ -8,19 +8,18 @@ import type * as Adapter from "@dispatch-kubeflow/core/Adapter"
 import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import type * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import type { KubeError } from "@dispatch-kubeflow/core/kube/KubeError"
-import * as Resource from "@dispatch-kubeflow/core/kube/Resource"
 import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as JobSet from "@dispatch-kubeflow/core/model/JobSet"
-import * as Meta from "@dispatch-kubeflow/core/model/Meta"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as TrainJobRef from "@dispatch-kubeflow/core/TrainJobRef"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
-import { Effect, Fiber, Random, Schedule, Schema } from "effect"
+import { Effect, Fiber, Random, Schedule } from "effect"
 import { rmSync } from "node:fs"
 import { join } from "node:path"
 import type * as Ledger from "./Ledger.js"
 import * as Logs from "./Logs.js"
+import * as Kwok from "../kwok.js"
 
 /** Where and how the lives are lived. */
 export interface World {
@@ -42,15 +41,6 @@ export interface World {
 }
 
 const runtime = "soak"
-
-const kwokLogs = Resource.make({
-  group: "kwok.x-k8s.io",
-  version: "v1alpha1",
-  plural: "logs",
-  kind: "Logs",
-  scope: "Namespaced",
-  schema: Schema.Struct({ ...Meta.envelope })
-})
 
 const isTransient = ({ _tag }: KubeError): boolean => _tag !== "KubeNotFound" && _tag !== "KubeConflict"
 
@@ -154,7 +144,7 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
         const log = Logs.create(ref.name, join(world.folder, `${ref.name}.log`), logs)
         const spec = { logs: [{ containers: ["node"], logsFile: log.file, follow: true }] }
         yield* Effect.catchTag(
-          persist(api.create(kwokLogs, { namespace }, { metadata: { name: pod.metadata.name }, spec })),
+          persist(api.create(Kwok.logs, { namespace }, { metadata: { name: pod.metadata.name }, spec })),
           "KubeConflict",
           () => Effect.void
         )
@@ -176,7 +166,7 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
         // The reader counts itself as failed when it is interrupted
         yield* Effect.timeoutOption(Fiber.join(reader), "120 seconds")
         yield* Fiber.interrupt(reader)
-        yield* ignoreGone(api.remove(kwokLogs, { namespace, name: pod.metadata.name }, { propagation: "Background" }))
+        yield* ignoreGone(api.remove(Kwok.logs, { namespace, name: pod.metadata.name }, { propagation: "Background" }))
         rmSync(log.file)
         return { outcome: "Succeeded" as const }
       })
