@@ -5,7 +5,7 @@
  * @module
  */
 import { KeyValueStore } from "@effect/platform"
-import { Clock, Context, Data, Duration, Effect, Layer, Option, Schema } from "effect"
+import { Clock, Context, Data, Duration, Effect, Either, Layer, Option, type ParseResult, Schema } from "effect"
 import * as Evidence from "./decide/Evidence.js"
 import * as Resource from "./kube/Resource.js"
 
@@ -195,6 +195,11 @@ const Index = Schema.Struct({ ...Envelope.fields, keys: Schema.Array(Schema.Stri
 const envelope = { format: "dispatch-kubeflow/evidence", version } as const
 const indexKey = "index"
 
+const decodeJson = Schema.decodeUnknownEither(Schema.parseJson())
+const decodeHead = Schema.decodeUnknownEither(Head)
+const decodePod = Schema.decodeUnknownEither(PodFile)
+const decodeIndex = Schema.decodeUnknownEither(Index)
+
 const encode = <A, I>(schema: Schema.Schema<A, I>): ((value: A) => string) =>
   Schema.encodeSync(Schema.parseJson(schema))
 const encodeHead = encode(Head)
@@ -217,18 +222,16 @@ export const makeKeyValueStore = (
     const unavailable = (key: string) => (cause: { readonly message: string }) =>
       new EvidenceStoreError({ kind: "unavailable", key, detail: cause.message, cause })
 
-    const read = <A, I>(
+    const read = <A>(
       key: string,
-      schema: Schema.Schema<A, I>
+      decode: (value: unknown) => Either.Either<A, ParseResult.ParseError>
     ): Effect.Effect<Option.Option<A>, EvidenceStoreError> => {
       const damaged = (detail: string): EvidenceStoreError => new EvidenceStoreError({ kind: "damaged", key, detail })
-      const json = Schema.decodeUnknown(Schema.parseJson())
-      const decode = Schema.decodeUnknown(schema)
       return Effect.gen(function* () {
         const text = yield* Effect.mapError(store.get(key), unavailable(key))
         if (Option.isNone(text)) return Option.none<A>()
-        const value = yield* Effect.mapError(json(text.value), () => damaged("not JSON"))
-        const found = yield* Effect.mapError(decodeEnvelope(value), () => damaged("not an evidence record"))
+        const value = yield* Either.mapLeft(decodeJson(text.value), () => damaged("not JSON"))
+        const found = yield* Either.mapLeft(decodeEnvelope(value), () => damaged("not an evidence record"))
         if (found.version !== version) {
           return yield* new EvidenceStoreError({
             kind: "version",
@@ -236,7 +239,7 @@ export const makeKeyValueStore = (
             detail: `version ${found.version}, this is ${version}`
           })
         }
-        return Option.some(yield* Effect.mapError(decode(value), (error) => damaged(Resource.describeIssues(error))))
+        return Option.some(yield* Either.mapLeft(decode(value), (error) => damaged(Resource.describeIssues(error))))
       })
     }
 
@@ -245,7 +248,9 @@ export const makeKeyValueStore = (
     const remove = (key: string): Effect.Effect<void, EvidenceStoreError> =>
       Effect.mapError(store.remove(key), unavailable(key))
 
-    let index = new Set(Option.match(yield* read(indexKey, Index), { onNone: () => [], onSome: ({ keys }) => keys }))
+    let index = new Set(
+      Option.match(yield* read(indexKey, decodeIndex), { onNone: () => [], onSome: ({ keys }) => keys })
+    )
     const writeIndex = (next: Set<string>): Effect.Effect<void, EvidenceStoreError> =>
       Effect.zipRight(
         write(indexKey, encodeIndex({ ...envelope, keys: [...next].toSorted() })),
@@ -258,12 +263,12 @@ export const makeKeyValueStore = (
       {
         load: (key) =>
           Effect.gen(function* () {
-            const found = yield* read(headKey(key), Head)
+            const found = yield* read(headKey(key), decodeHead)
             if (Option.isNone(found)) return Option.none()
             const { podUids, ...rest } = found.value.head
             const pods: Record<string, Evidence.PodEvidence> = {}
             for (const uid of podUids) {
-              const file = yield* read(podKey(key, uid), PodFile)
+              const file = yield* read(podKey(key, uid), decodePod)
               if (Option.isNone(file)) {
                 return yield* new EvidenceStoreError({
                   kind: "damaged",

@@ -4,7 +4,17 @@
  *
  * @module
  */
-import { Clock, Effect, Exit, Metric, MetricBoundaries, Stream } from "effect"
+import {
+  Clock,
+  Effect,
+  Exit,
+  Metric,
+  MetricBoundaries,
+  MetricKey,
+  type MetricKeyType,
+  MetricLabel,
+  Stream
+} from "effect"
 import type * as KubeError from "./kube/KubeError.js"
 import type * as KubeRequest from "./kube/KubeRequest.js"
 import type { KubeTransport } from "./kube/KubeTransport.js"
@@ -13,27 +23,57 @@ import type { KubeTransport } from "./kube/KubeTransport.js"
 const boundaries = MetricBoundaries.exponential({ start: 0.005, factor: 2, count: 14 })
 
 /**
- * Requests by `verb`, `resource` (`pods/log`) and `outcome`: `ok`, or the tag of the error. A watch or a log counts when it
- * ends. Lists beyond the first of a type are re-lists of its watch.
+ * The metric of each set of labels, each made once: `Effect.tagMetrics` around an update would build and hash the labels of
+ * every request anew. Labels have few values, so that what is kept is bounded.
  */
-export const requests = Metric.counter("dispatch_kubeflow_requests_total", {
+const labelled = <Type extends MetricKeyType.MetricKeyType.Untyped>(
+  key: MetricKey.MetricKey<Type>,
+  names: ReadonlyArray<string>
+) => {
+  const own = () => Metric.fromMetricKey(key)
+  const made = new Map<string, ReturnType<typeof own>>()
+  return (...values: ReadonlyArray<string>): ReturnType<typeof own> => {
+    const id = values.join(" ")
+    const known = made.get(id)
+    if (known !== undefined) return known
+    const labels = names.map((name, index) => MetricLabel.make(name, values[index] ?? ""))
+    const metric = Metric.fromMetricKey(MetricKey.taggedWithLabels(key, labels))
+    made.set(id, metric)
+    return metric
+  }
+}
+
+const requestsKey = MetricKey.counter("dispatch_kubeflow_requests_total", {
   description: "Requests to the Kubernetes API",
   incremental: true
 })
 
-/** How long calls take, in seconds, by `verb` and `resource`. Watches and logs are not counted. */
-export const requestSeconds = Metric.histogram(
+/**
+ * Requests by `verb`, `resource` (`pods/log`) and `outcome`: `ok`, or the tag of the error. A watch or a log counts when it
+ * ends. Lists beyond the first of a type are re-lists of its watch.
+ */
+export const requests = Metric.fromMetricKey(requestsKey)
+const requestsOf = labelled(requestsKey, ["verb", "resource", "outcome"])
+
+const requestSecondsKey = MetricKey.histogram(
   "dispatch_kubeflow_request_seconds",
   boundaries,
   "Duration of calls to the Kubernetes API in seconds"
 )
 
-/** How long the adapter's questions take, in seconds, by `operation` and `outcome`. */
-export const operationSeconds = Metric.histogram(
+/** How long calls take, in seconds, by `verb` and `resource`. Watches and logs are not counted. */
+export const requestSeconds = Metric.fromMetricKey(requestSecondsKey)
+const requestSecondsOf = labelled(requestSecondsKey, ["verb", "resource"])
+
+const operationSecondsKey = MetricKey.histogram(
   "dispatch_kubeflow_operation_seconds",
   boundaries,
   "Duration of the adapter's operations in seconds"
 )
+
+/** How long the adapter's questions take, in seconds, by `operation` and `outcome`. */
+export const operationSeconds = Metric.fromMetricKey(operationSecondsKey)
+const operationSecondsOf = labelled(operationSecondsKey, ["operation", "outcome"])
 
 /** Gaps that output streams told. */
 export const outputGaps = Metric.counter("dispatch_kubeflow_output_gaps_total", {
@@ -52,9 +92,7 @@ const resourceOf = ({ nonResourcePath, plural, subresource }: KubeRequest.KubeRe
   nonResourcePath ?? (subresource === undefined ? plural : `${plural}/${subresource}`)
 
 const count = (request: KubeRequest.KubeRequest, exit: Exit.Exit<unknown, KubeError.KubeError>): Effect.Effect<void> =>
-  Metric.increment(requests).pipe(
-    Effect.tagMetrics({ verb: request.verb, resource: resourceOf(request), outcome: outcomeOf(exit) })
-  )
+  Metric.increment(requestsOf(request.verb, resourceOf(request), outcomeOf(exit)))
 
 const timed = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
@@ -70,12 +108,7 @@ const timed = <A, E, R>(
 export const transport = (inner: KubeTransport): KubeTransport => ({
   call: (request) =>
     timed(inner.call(request), (seconds, exit) =>
-      Effect.zipRight(
-        count(request, exit),
-        Metric.update(requestSeconds, seconds).pipe(
-          Effect.tagMetrics({ verb: request.verb, resource: resourceOf(request) })
-        )
-      )
+      Effect.zipRight(count(request, exit), Metric.update(requestSecondsOf(request.verb, resourceOf(request)), seconds))
     ),
   watch: (request) => Stream.ensuringWith(inner.watch(request), (exit) => count(request, exit)),
   bytes: (request) => Stream.ensuringWith(inner.bytes(request), (exit) => count(request, exit))
@@ -85,6 +118,4 @@ export const transport = (inner: KubeTransport): KubeTransport => ({
 export const operation =
   (name: string) =>
   <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    timed(effect, (seconds, exit) =>
-      Metric.update(operationSeconds, seconds).pipe(Effect.tagMetrics({ operation: name, outcome: outcomeOf(exit) }))
-    )
+    timed(effect, (seconds, exit) => Metric.update(operationSecondsOf(name, outcomeOf(exit)), seconds))

@@ -1,6 +1,7 @@
 /** Runs scripts and says whether the world stayed honest. */
+import type * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
-import { Cause, Data, Effect, Exit, FastCheck, type Scope } from "effect"
+import { Cause, Data, Effect, Exit, FastCheck, Layer, Scope } from "effect"
 import * as Command from "./Command.js"
 import type { Script } from "./Command.js"
 import * as Invariants from "./Invariants.js"
@@ -13,11 +14,6 @@ export class Lie extends Data.TaggedError("Lie")<{ readonly step: string; readon
     return `after ${this.step}:\n    ${this.lies.join("\n    ")}`
   }
 }
-
-const options = (script: Script, stages: TestCluster.StageOptions): TestCluster.Options => ({
-  ...World.clusterOptions(script),
-  ...stages
-})
 
 const verifier = (world: World.World) => {
   const seen = Invariants.memory()
@@ -45,10 +41,13 @@ const mend = (world: World.World, verify: Verify) =>
   Effect.gen(function* () {
     yield* world.heal
     yield* world.settle
-    for (const seconds of [15, 75]) {
+    for (const [seconds, step] of [
+      [15, "Mend"],
+      [75, "Restart"]
+    ] as const) {
       yield* world.time.advance(seconds * 1000)
       yield* world.settle
-      yield* verify(`${seconds} s after everything was mended`, "Restart")
+      yield* verify(`${seconds} s after everything was mended`, step)
     }
     // Back-off may keep a run waiting for some minutes, but not for ever
     if ((yield* Invariants.settled(world)).length > 0) {
@@ -59,8 +58,26 @@ const mend = (world: World.World, verify: Verify) =>
     if (lies.length > 0) return yield* new Lie({ step: "all", lies })
   })
 
-const played = <A, E>(script: Script, effect: Effect.Effect<A, E, VirtualTime.VirtualTime | Scope.Scope>): A => {
-  const end = VirtualTime.play(Effect.scoped(effect), script.seed)
+/**
+ * Plays what happens in a cluster of its own. Its scopes are never closed: with the play the world ends, nothing of it has a
+ * hold outside, and to undo it fiber by fiber would only take time.
+ */
+const played = <A, E>(
+  script: Script,
+  stages: TestCluster.StageOptions,
+  effect: Effect.Effect<A, E, VirtualTime.VirtualTime | Cluster.Cluster | TestCluster.TestCluster | Scope.Scope>
+): A => {
+  const end = VirtualTime.play(
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const cluster = yield* Layer.buildWithScope(
+        TestCluster.layer({ ...World.clusterOptions(script), ...stages }),
+        scope
+      )
+      return yield* effect.pipe(Effect.provide(cluster), Effect.provideService(Scope.Scope, scope))
+    }),
+    script.seed
+  )
   if (Exit.isFailure(end)) throw Cause.squash(end.cause)
   return end.value
 }
@@ -69,12 +86,13 @@ const played = <A, E>(script: Script, effect: Effect.Effect<A, E, VirtualTime.Vi
 export const run = (script: Script, pieces: World.Pieces = {}): void =>
   played(
     script,
+    {},
     Effect.gen(function* () {
       const world = yield* World.make(script, pieces)
       const verify = verifier(world)
       yield* happen(world, verify)
       yield* mend(world, verify)
-    }).pipe(Effect.provide(TestCluster.layer(options(script, {}))))
+    })
   )
 
 /** Plays a script with all its invariants, and looks at the world before anything is mended. */
@@ -89,6 +107,7 @@ export const see = <A>(
 ): A =>
   played(
     script,
+    given.stages ?? {},
     Effect.gen(function* () {
       const world = yield* World.make(script)
       if (given.arrange !== undefined) yield* given.arrange(world)
@@ -97,7 +116,7 @@ export const see = <A>(
       const seen = yield* look(world)
       yield* mend(world, verify)
       return seen
-    }).pipe(Effect.provide(TestCluster.layer(options(script, given.stages ?? {}))))
+    })
   )
 
 /** A schedule takes its time in one go; who watches wants to be told now and then that it goes on. */

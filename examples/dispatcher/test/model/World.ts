@@ -714,7 +714,6 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       }
     })
 
-    yield* Effect.addFinalizer(() => bury)
     yield* boot
     const world: World = {
       cluster,

@@ -47,6 +47,7 @@ const messageOf = (answer: Answer): string =>
   Either.isLeft(answer) ? (answer.left.status?.message ?? answer.left.message) : ""
 
 interface Memory {
+  /** Runtimes by the text of their snapshot. */
   readonly runtimes: Map<string, Objects.Runtime>
   readonly retries: Map<string, number>
 }
@@ -64,11 +65,12 @@ function* snapshot(
         "getting runtime snapshot: invalid runtime snapshot: a snapshot configmap exists but is owned by another object"
       )
     }
-    const cached = memory.runtimes.get(existing.metadata.uid)
-    if (cached !== undefined) return Either.right(cached)
+    const text = existing.data?.[snapshotKey] ?? ""
+    const known = memory.runtimes.get(text)
+    if (known !== undefined) return Either.right(known)
     // the snapshot was written by this controller from a stored runtime
-    const parsed = Yaml.parse(existing.data?.[snapshotKey] ?? "") as Objects.Runtime
-    memory.runtimes.set(existing.metadata.uid, parsed)
+    const parsed = Yaml.parse(text) as Objects.Runtime
+    memory.runtimes.set(text, parsed)
     return Either.right(parsed)
   }
   const runtime = liveRuntime(context, trainJob)
