@@ -56,9 +56,7 @@ for (const name of names) {
   if (!succeeds(`${name} is packed`, packed)) end()
 }
 
-// Peers as the README says: client-node 2 needs Node 22.19
-const [major = 0, minor = 0] = process.versions.node.split(".").map(Number)
-const clientNode = major > 22 || (major === 22 && minor >= 19) ? "2" : "1.4"
+// The peers that the README names; client-node, which is optional, comes last
 writeFileSync(join(project, "package.json"), JSON.stringify({ name: "project", private: true, type: "module" }))
 const install = run("npm", [
   "install",
@@ -69,11 +67,10 @@ const install = run("npm", [
   `effect@${pinned("effect")}`,
   `@effect/platform@${pinned("@effect/platform")}`,
   `@effect/platform-node@${pinned("@effect/platform-node")}`,
-  `@kubernetes/client-node@${clientNode}`,
   `typescript@${pinned("typescript")}`,
   `@types/node@${pinned("@types/node")}`
 ])
-if (!succeeds(`npm installs them (Node ${process.versions.node}, client-node ${clientNode})`, install)) end()
+if (!succeeds(`npm installs them (Node ${process.versions.node})`, install)) end()
 succeeds("the tree has what everything in it wants", run("npm", ["ls", "--all"]))
 const trees = run("npm", ["ls", "effect", "--all", "--parseable"])
   .stdout.trim()
@@ -212,6 +209,18 @@ if (report("the testkit's command serves a cluster", served)) {
   prints("dispatch-kubeflow preflight", cli("preflight"), (text) => text.includes("writable"))
   const nothing = cli("ceased", "no-such")
   report("dispatch-kubeflow ceased says that there is none", nothing.status === 5 ? undefined : output(nothing))
+
+  // As the README says: client-node 2 needs Node 22.19
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number)
+  const clientNode = major > 22 || (major === 22 && minor >= 19) ? "2" : "1.4"
+  const added = ["install", "--prefer-offline", "--no-audit", "--no-fund", `@kubernetes/client-node@${clientNode}`]
+  if (succeeds(`npm installs client-node ${clientNode} beside them`, run("npm", added))) {
+    prints(
+      "the live layer takes a configuration that client-node has loaded",
+      node("src/client-node.mjs", kubeconfig),
+      (text) => text === "2"
+    )
+  }
 }
 server.kill("SIGTERM")
 end()
