@@ -3,10 +3,11 @@ import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import * as CapabilityTable from "@dispatch-kubeflow/core/decide/CapabilityTable"
 import * as Kueue from "@dispatch-kubeflow/core/model/Kueue"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
+import type * as Store from "@dispatch-kubeflow/testkit/Store"
 import * as KueueObjects from "@dispatch-kubeflow/testkit/stages/KueueObjects"
 import * as Objects from "@dispatch-kubeflow/testkit/stages/Objects"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import { Effect, Either, Option } from "effect"
 import { scripted } from "./model/Command.js"
 import * as Model from "./model/Model.js"
 import { kueue, namespace, type World } from "./model/World.js"
@@ -94,7 +95,7 @@ describe("Kueue", () => {
 
   it("Q01: admitted is not started: the report says so, and the run waits", { timeout: patience }, () => {
     const seen = Model.see(withKueue("Submit a; Advance 90; Advance 15"), look, {
-      stages: { delays: { "kueue-job": { wait: "60 seconds" } } }
+      cluster: { delays: { "kueue-job": { wait: "60 seconds" } } }
     })
     expect(seen.workload("a-1")?.status?.conditions).toContainEqual(
       expect.objectContaining({ type: "Admitted", status: "True" })
@@ -200,6 +201,39 @@ describe("Kueue", () => {
     expect(seen.alive).toEqual([])
     expect(seen.attempts).toEqual([{ n: 1, started: true, cause: undefined, by: undefined }])
   })
+
+  it(
+    "Q09: an answer that the server refuses is given again ever more slowly, and says why",
+    { timeout: patience },
+    () => {
+      // For two minutes the answer to the check is refused as it was when another check's entry was stale
+      const refusal: Store.Admission = {
+        name: "stale.example.com",
+        phase: "validating",
+        admit: ({ definition, now, object, subresource }) =>
+          definition.plural === "workloads" &&
+          subresource === "status" &&
+          now < 120_000 &&
+          JSON.stringify(object).includes(AdapterConfig.admissionAnnotation)
+            ? Either.left({ code: 422, reason: "Invalid", message: "the entry of another check is stale" })
+            : undefined
+      }
+      const play = (commands: string) =>
+        Model.see(withKueue(commands), (world) => Effect.zip(look(world), world.cluster.audit), {
+          cluster: { admission: [refusal] }
+        })
+      const [refused, audit] = play("Submit a; Advance 100")
+      expect(refused.waits).toMatch(/^an answer: .*the entry of another check is stale/)
+      expect(refused.alive).toEqual([])
+      const tries = audit.filter(({ code, request }) => code === 422 && request.plural === "workloads")
+      // 2 s at first, and at most 30 s: a hundred seconds have room for some six
+      expect(tries.length).toBeGreaterThanOrEqual(3)
+      expect(tries.length).toBeLessThanOrEqual(10)
+      const [accepted] = play("Submit a; Advance 100; Advance 60")
+      expect(accepted.alive).toEqual(["a-1", "a-1"])
+      expect(accepted.attempts).toEqual([{ n: 1, started: true, cause: undefined, by: undefined }])
+    }
+  )
 
   it(
     "Q11: while pods of the preempted try still stop, its quota is another's and the next try is not made",

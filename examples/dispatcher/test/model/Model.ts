@@ -64,14 +64,14 @@ const mend = (world: World.World, verify: Verify) =>
  */
 const played = <A, E>(
   script: Script,
-  stages: TestCluster.StageOptions,
+  options: TestCluster.Options,
   effect: Effect.Effect<A, E, VirtualTime.VirtualTime | Cluster.Cluster | TestCluster.TestCluster | Scope.Scope>
 ): A => {
   const end = VirtualTime.play(
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       const cluster = yield* Layer.buildWithScope(
-        TestCluster.layer({ ...World.clusterOptions(script), ...stages }),
+        TestCluster.layer({ ...World.clusterOptions(script), ...options }),
         scope
       )
       return yield* effect.pipe(Effect.provide(cluster), Effect.provideService(Scope.Scope, scope))
@@ -100,14 +100,15 @@ export const see = <A>(
   script: Script,
   look: (world: World.World) => Effect.Effect<A>,
   given: {
-    readonly stages?: TestCluster.StageOptions
+    /** What the cluster is made with beside what every world has. */
+    readonly cluster?: TestCluster.Options
     /** What the world is like before anything happens. */
     readonly arrange?: (world: World.World) => Effect.Effect<void>
   } = {}
 ): A =>
   played(
     script,
-    given.stages ?? {},
+    given.cluster ?? {},
     Effect.gen(function* () {
       const world = yield* World.make(script)
       if (given.arrange !== undefined) yield* given.arrange(world)
