@@ -1,7 +1,7 @@
 /** Runs scripts and says whether the world stayed honest. */
 import type * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
-import { Cause, Data, Effect, Exit, FastCheck, Layer, Scope } from "effect"
+import { Cause, Data, Effect, Exit, FastCheck, type Scope } from "effect"
 import * as Command from "./Command.js"
 import type { Script } from "./Command.js"
 import * as Invariants from "./Invariants.js"
@@ -58,24 +58,14 @@ const mend = (world: World.World, verify: Verify) =>
     if (lies.length > 0) return yield* new Lie({ step: "all", lies })
   })
 
-/**
- * Plays what happens in a cluster of its own. Its scopes are never closed: with the play the world ends, nothing of it has a
- * hold outside, and to undo it fiber by fiber would only take time.
- */
+/** Plays what happens in a cluster of its own. */
 const played = <A, E>(
   script: Script,
   options: TestCluster.Options,
   effect: Effect.Effect<A, E, VirtualTime.VirtualTime | Cluster.Cluster | TestCluster.TestCluster | Scope.Scope>
 ): A => {
   const end = VirtualTime.play(
-    Effect.gen(function* () {
-      const scope = yield* Scope.make()
-      const cluster = yield* Layer.buildWithScope(
-        TestCluster.layer({ ...World.clusterOptions(script), ...options }),
-        scope
-      )
-      return yield* effect.pipe(Effect.provide(cluster), Effect.provideService(Scope.Scope, scope))
-    }),
+    Effect.scoped(Effect.provide(effect, TestCluster.layer({ ...World.clusterOptions(script), ...options }))),
     script.seed
   )
   if (Exit.isFailure(end)) throw Cause.squash(end.cause)

@@ -714,6 +714,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       }
     })
 
+    yield* Effect.addFinalizer(() => bury)
     yield* boot
     const world: World = {
       cluster,
