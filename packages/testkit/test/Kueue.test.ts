@@ -5,6 +5,7 @@ import { Effect, Either, FastCheck, TestClock } from "effect"
 import * as Cluster from "../src/Cluster.js"
 import * as EventLog from "../src/EventLog.js"
 import * as Fixtures from "../src/Fixtures.js"
+import * as Json from "../src/Json.js"
 import * as Properties from "../src/Properties.js"
 import * as Registry from "../src/Registry.js"
 import * as Kueue from "../src/stages/KueueObjects.js"
@@ -118,6 +119,39 @@ const summary = (workload: Kueue.Workload) => ({
 })
 
 const kueue = (options: TestCluster.Options = {}) => TestCluster.layer({ kueue: true, ...options })
+
+describe("Kueue and Trainer", () => {
+  it.scoped("fight for ever over a JobSet that is made anew after its Workload has finished, and time goes on", () =>
+    Effect.gen(function* () {
+      const cluster = yield* prepare()
+      yield* cluster.create(job("run-1", { queue: "ungated" }), namespace)
+      const [pod] = yield* cluster.pods(namespace)
+      yield* cluster.exit({ namespace, name: pod?.metadata.name ?? "" }, { code: 1 })
+      yield* TestClock.adjust("3 seconds")
+      expect(summary(yield* workloadOf("run-1"))).toMatchObject({ Finished: "True Failed", Admitted: "True Admitted" })
+      const door = yield* Cluster.Cluster
+      const { version } = yield* door.state
+      yield* call(
+        KubeRequest.make("delete", Objects.jobSets, {
+          namespace,
+          name: "run-1",
+          body: { propagationPolicy: "Background" }
+        })
+      )
+      yield* TestClock.adjust("3 seconds")
+      const stopped = EventLog.after((yield* door.state).log, version).filter(
+        ({ object, previous }) =>
+          object["kind"] === "JobSet" &&
+          previous !== undefined &&
+          Json.at(object, "spec", "suspend") === true &&
+          Json.at(previous, "spec", "suspend") === false
+      ).length
+      // A real control plane: 69 in ten seconds
+      expect(stopped).toBeGreaterThanOrEqual(15)
+      expect(stopped).toBeLessThanOrEqual(25)
+    }).pipe(Effect.provide(kueue()))
+  )
+})
 
 describe("ten traps of Kueue", () => {
   it.scoped("1: podSetUpdates survive an eviction, and whoever then writes only the state repeats the count", () =>

@@ -252,6 +252,15 @@ const pendingText = (workload: Kueue.Workload): string =>
 /** How long a job is left alone that somebody else starts whenever it is stopped, milliseconds. */
 const truce = 500
 
+/** The same for a JobSet that its Trainer starts again: a real one is stopped every 0.15 s, for as long as nobody interferes. */
+const childTruce = 150
+
+/** When a job that was stopped just now may be stopped again; undefined when it is now. */
+const truceOf = (context: Context, memory: Memory, uid: string, length: number): Wake | undefined => {
+  const since = context.now() - (memory.stops.get(uid) ?? Number.NEGATIVE_INFINITY)
+  return since < length ? { key: context.key, wait: length - since } : undefined
+}
+
 function* reconcileJob(context: Context, job: Kinds.Job, options: Kueue.Options, memory: Memory): Work {
   const { object } = job
   const { view } = context
@@ -375,8 +384,8 @@ function* halt(
   message: string
 ): Generator<Act, Wake | undefined, Answer> {
   const { uid } = job.object.metadata
-  const since = context.now() - (memory.stops.get(uid) ?? Number.NEGATIVE_INFINITY)
-  if (job.type === Objects.jobSets && since < truce) return { key: context.key, wait: truce - since }
+  const pause = job.type === Objects.jobSets ? truceOf(context, memory, uid, truce) : undefined
+  if (pause !== undefined) return pause
   memory.stops.set(uid, context.now())
   yield* suspend(job)
   if (job.type === Objects.jobSets) yield* tell(context, job, "Stopped", message)
@@ -384,14 +393,18 @@ function* halt(
 }
 
 /** A JobSet of a managed TrainJob may run only as its TrainJob does. */
-function* reconcileChild(context: Context, jobSet: Objects.JobSet, parent: Objects.TrainJob): Work {
+function* reconcileChild(context: Context, jobSet: Objects.JobSet, parent: Objects.TrainJob, memory: Memory): Work {
   if (jobSet.spec.suspend === true || Kueue.isDeleting(jobSet)) return
   const isAdmitted = context.view
     .ownedBy(Kueue.workloads, parent.metadata.uid)
     .some((workload) => Kueue.isAdmitted(workload) && !Kueue.isFinished(workload))
   const isOver = Kinds.finishedBy(jobSet.status?.conditions, "Completed") !== undefined
   if (isAdmitted || isOver || Kinds.finishedBy(parent.status?.conditions, "Complete") !== undefined) return
-  // Trainer starts it again while the TrainJob says so; the TrainJob is stopped meanwhile
+  // Trainer starts it again while the TrainJob says so: that of a Workload that still counts is stopped meanwhile, that of a
+  // finished one is not, and the two go on for ever
+  const pause = truceOf(context, memory, jobSet.metadata.uid, childTruce)
+  if (pause !== undefined) return [pause]
+  memory.stops.set(jobSet.metadata.uid, context.now())
   const job = Kinds.jobSetOf(context.view, jobSet)
   yield* suspend(job)
   yield* tell(context, job, "Suspended", "Kueue managed child job suspended")
@@ -416,7 +429,7 @@ function* reconcile(context: Context, options: Kueue.Options, memory: Memory): W
   const jobSet = context.view.get(Objects.jobSets, namespace, name)
   if (jobSet === undefined) return
   const parent = Kinds.managedParent(context.view, jobSet, options)
-  if (parent !== undefined) return yield* reconcileChild(context, jobSet, parent)
+  if (parent !== undefined) return yield* reconcileChild(context, jobSet, parent, memory)
   // manageJobsWithoutQueueName means jobs, not their parts
   if (Kinds.parentOf(context.view, jobSet) !== undefined && Kinds.queueOf(jobSet) === undefined) return
   return yield* reconcileJob(context, Kinds.jobSetOf(context.view, jobSet), options, memory)
