@@ -37,8 +37,9 @@ const succeeds = (what, result) => report(what, result.status === 0 ? undefined 
 const prints = (what, result, expected) =>
   report(what, result.status === 0 && expected(result.stdout.trim()) ? undefined : output(result) || "printed nothing")
 
+let installed = false
 const end = () => {
-  if (values.keep) console.log(`The project is ${project}`)
+  if (values.keep && installed) console.log(`The project is ${project}`)
   else rmSync(folder, { recursive: true, force: true })
   process.exit(failures === 0 ? 0 : 1)
 }
@@ -71,6 +72,7 @@ const install = run("npm", [
   `@types/node@${pinned("@types/node")}`
 ])
 if (!succeeds(`npm installs them (Node ${process.versions.node})`, install)) end()
+installed = true
 succeeds("the tree has what everything in it wants", run("npm", ["ls", "--all"]))
 const trees = run("npm", ["ls", "effect", "--all", "--parseable"])
   .stdout.trim()
@@ -79,14 +81,14 @@ const trees = run("npm", ["ls", "effect", "--all", "--parseable"])
 report("there is one effect", new Set(trees).size === 1 ? undefined : trees.join("\n"))
 
 // Every public module: its types without skipLibCheck, its code in this Node
-const installed = join(project, "node_modules/@dispatch-kubeflow")
+const packages = join(project, "node_modules/@dispatch-kubeflow")
 const entries = names.flatMap((name) => {
-  const { exports } = JSON.parse(readFileSync(join(installed, name, "package.json"), "utf8"))
+  const { exports } = JSON.parse(readFileSync(join(packages, name, "package.json"), "utf8"))
   // Folders that the package keeps to itself
   const closed = Object.entries(exports)
     .filter(([entry, target]) => entry.endsWith("/*") && target?.default === undefined)
     .map(([entry]) => entry.slice(2, -1))
-  return readdirSync(join(installed, name, "dist"), { recursive: true, encoding: "utf8" })
+  return readdirSync(join(packages, name, "dist"), { recursive: true, encoding: "utf8" })
     .map((file) => file.replaceAll("\\", "/"))
     .filter((file) => file.endsWith(".js") && !closed.some((folder) => file.startsWith(folder)))
     .map((file) => ({ name, module: file.slice(0, -".js".length) }))

@@ -6,15 +6,29 @@ import * as Source from "./Source.js"
 
 const textOf = (node: ts.Node | undefined): string => (node !== undefined && ts.isStringLiteral(node) ? node.text : "")
 
+const statements = Source.all(Source.parse("packages/core/src/Telemetry.ts"), ts.isVariableStatement)
+const callOf = (statement: ts.VariableStatement): ts.CallExpression | undefined => {
+  const made = statement.declarationList.declarations[0]?.initializer
+  return made !== undefined && ts.isCallExpression(made) ? made : undefined
+}
+// A metric that is made from a key has the key's name
+const keys = new Map(
+  statements.map((statement) => [statement.declarationList.declarations[0]?.name.getText() ?? "", callOf(statement)])
+)
+
 /** The table of metrics. */
 export const metrics = (): string =>
   Source.table(
     ["metric", "type", "what"],
-    Source.all(Source.parse("packages/core/src/Telemetry.ts"), ts.isVariableStatement).flatMap((statement) => {
-      const made = statement.declarationList.declarations[0]?.initializer
-      if (made === undefined || !ts.isCallExpression(made)) return []
-      const type = /^Metric\.(counter|histogram|gauge)$/.exec(made.expression.getText())?.[1]
-      return type === undefined ? [] : [[Source.code(textOf(made.arguments[0])), type, Source.comment(statement)]]
+    statements.flatMap((statement) => {
+      const made = callOf(statement)
+      const isFromKey = made?.expression.getText() === "Metric.fromMetricKey"
+      const call = isFromKey ? keys.get(made.arguments[0]?.getText() ?? "") : made
+      const type = /^Metric(?:Key)?\.(counter|histogram|gauge)$/.exec(call?.expression.getText() ?? "")?.[1]
+      const isExported = statement.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) === true
+      return type === undefined || !isExported
+        ? []
+        : [[Source.code(textOf(call?.arguments[0])), type, Source.comment(statement)]]
     })
   )
 

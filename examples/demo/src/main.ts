@@ -318,6 +318,9 @@ const story = Effect.gen(function* () {
   yield* print(indented(Render.cessation(ref.name, after, look)))
   yield* expect(after.ceased, "every Node is deleted or out of service")
   yield* result("ceased", { nodes: nodeStates(after) })
+  yield* print(
+    indented("Both are somebody's word: a taint, a deletion. What contradicts them is a caution (docs/cessation.md).")
+  )
 
   const seconds = ((yield* Clock.currentTimeMillis) - begun) / 1000
   yield* print(`\n${look.paint("good", "Every step was as expected")}, in ${seconds.toFixed(1)} s.`)

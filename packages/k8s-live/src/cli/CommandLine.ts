@@ -423,11 +423,26 @@ export const define = (
     const name = nameOf(command)
     command.addHelpText("after", () => `${examplesText(name)}\n${refusalText(name, widthFor(command))}`)
   }
-  const more = "The cluster is the one that kubectl would talk to. COMMAND --help has its options and examples."
+  const more =
+    "The cluster is the one that kubectl would talk to, or that of --kubeconfig and --context. COMMAND --help has these and all its other options, with examples."
   return program.addHelpText("after", () => {
     const width = widthFor(program)
     return `${examplesText("")}\n\nExit codes:\n${exitCodesText(width)}\n\n${wrap(more, width).join("\n")}`
   })
+}
+
+/** The options of every command behind the command, where kubectl's users may have put them before it. */
+const hoisted = (args: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const known = new Map(everywhere().flatMap((option) => [option.short, option.long].map((flag) => [flag, option])))
+  let at = 0
+  for (;;) {
+    const [flag = "", ...value] = (args[at] ?? "").split("=")
+    const option = known.get(flag)
+    if (option === undefined) break
+    at += option.required && value.length === 0 ? 2 : 1
+  }
+  // Without a command the help is the answer
+  return at >= args.length ? [] : [...args.slice(at), ...args.slice(0, at)]
 }
 
 /** Reads the arguments after the program's name; `columns` is how wide a help may be. */
@@ -464,7 +479,7 @@ export const parse = (args: ReadonlyArray<string>, version: string, columns = 80
   }
   configure(program)
   try {
-    program.parse(args, { from: "user" })
+    program.parse(hoisted(args), { from: "user" })
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
     return error.exitCode === 0

@@ -36,6 +36,12 @@ export const capabilities = (answers: ReadonlyArray<CapabilityTable.Answer>, loo
     look.width
   )
 
+/** What to do about answers that only a preflight finds. */
+export const unprobed = (answers: ReadonlyArray<CapabilityTable.Answer>): ReadonlyArray<string> =>
+  answers.some(({ support }) => support.answer === "unknown" && support.source === "probed")
+    ? ["", "Each invocation begins anew: --preflight probes what is unknown before it answers."]
+    : []
+
 const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 
 /** One capability: its answer here, what it means, and what changes it. */

@@ -22,6 +22,29 @@ describe("the command line", () => {
     expect(right("output", "run-1", "-n", "team").common.namespace).toBe("team")
   })
 
+  it("takes the options of every command before the command, too, as kubectl does", () => {
+    for (const args of [
+      ["-n", "team", "--verbose", "ceased", "run-1"],
+      ["--namespace=team", "--verbose", "ceased", "run-1"],
+      ["--verbose", "-n", "team", "ceased", "run-1", "--uid", "u"]
+    ]) {
+      expect(right(...args)).toMatchObject({ command: "ceased", job: { name: "run-1" }, common: { verbose: true } })
+      expect(right(...args).common.namespace).toBe("team")
+    }
+    expect(right("--kubeconfig", "f", "runtime", "check", "--all")).toMatchObject({
+      command: "runtime check",
+      common: { kubeconfig: "f" }
+    })
+    expect(left("--follow", "output", "run-1")).toMatchObject({
+      code: ExitCode.usage,
+      text: expect.stringContaining("unknown option '--follow'")
+    })
+    expect(left("--verbose").code).toBe(ExitCode.usage)
+    expect(left("-n").code).toBe(ExitCode.usage)
+    expect(left("-n", "team").code).toBe(ExitCode.usage)
+    expect(left("--verbose", "--help")).toMatchObject({ code: ExitCode.ok })
+  })
+
   it("names a TrainJob as NAME or NAMESPACE/NAME, with a uid where wanted", () => {
     expect(right("ceased", "team/run-1", "--uid", "u")).toMatchObject({
       job: { namespace: "team", name: "run-1", uid: "u" }

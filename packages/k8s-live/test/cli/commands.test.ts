@@ -40,8 +40,13 @@ const suite = <E>(title: string, layer: Layer.Layer<Clusters.ClusterWorld, E>): 
           const world = yield* Clusters.ClusterWorld
           const printed = yield* run(world, ["capabilities"])
           expect(printed).toMatchObject({ code: 0, err: "" })
-          const [head, ...rows] = printed.out.trimEnd().split("\n")
+          const [head, ...lines] = printed.out.trimEnd().split("\n")
+          const rows = lines.slice(0, 14)
           expect(head?.split(/ +/)).toEqual(["CAPABILITY", "ANSWER", "SOURCE", "REASON"])
+          expect(lines.slice(14)).toEqual([
+            "",
+            "Each invocation begins anew: --preflight probes what is unknown before it answers."
+          ])
           expect(rows.map((row) => row.split(" ")[0])).toEqual(Support.capabilities)
           expect(rows[3]).toMatch(/^Hold +unknown +probed +not probed yet$/)
         })

@@ -64,7 +64,11 @@ export const capabilities = (invocation: Of<"capabilities">) =>
     if (invocation.preflight) yield* probe(connected, found?.spec)
     const answers = yield* adapter.capabilities(found?.spec)
     if (explain === undefined) {
-      yield* print(common, { namespace, capabilities: answers }, (look) => Render.capabilities(answers, look))
+      const isProbed = invocation.preflight || common.readOnly
+      const more = isProbed ? [] : Render.unprobed(answers)
+      yield* print(common, { namespace, capabilities: answers }, (look) =>
+        [Render.capabilities(answers, look), ...more].join("\n")
+      )
       return ExitCode.ok
     }
     const support = CapabilityTable.find(answers, explain)
