@@ -3,27 +3,29 @@
  * turns. Beside them the floor, a Node that runs nothing, and what a command takes that asks a cluster which refuses at
  * once: that loads everything.
  *
- *     npm run bench -- cold-start
+ *     npm run bench -- cold-start [rounds]
  *     node_modules/.bin/tsx --conditions=@dispatch-kubeflow/source bench/cold-start.ts [rounds]
  *
- * Needs `npm run build`. `KUBECTL` names the kubectl to use (default: the one in `PATH`); without one there is no ratio.
+ * Builds the packages. `KUBECTL` names the kubectl to use (default: the one in `PATH`); without one there is no ratio.
  */
 import { spawnSync } from "node:child_process"
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { median, ratio } from "./report.js"
+import * as Peers from "./peers.js"
+import * as Report from "./report.js"
 
-const rounds = Number(process.argv[2] ?? 15)
-const kubectl = process.env["KUBECTL"] ?? "kubectl"
-const bin = fileURLToPath(new URL("../packages/k8s-live/bin/dispatch-kubeflow.js", import.meta.url))
-if (!existsSync(fileURLToPath(new URL("../packages/k8s-live/dist/cli/main.js", import.meta.url)))) {
-  throw new Error("the command line is not built: npm run build")
+const rounds = Report.count(0, 15)
+const report = Report.open("cold-start")
+const kubectl = Peers.kubectl(report)
+const root = fileURLToPath(new URL("..", import.meta.url))
+const bin = join(root, "packages/k8s-live/bin/dispatch-kubeflow.js")
+// What was built before may be of another day
+if (spawnSync("npm", ["run", "--silent", "build"], { cwd: root, stdio: ["ignore", 2, "inherit"] }).status !== 0) {
+  throw new Error("the packages cannot be built")
 }
 
-const folder = mkdtempSync(join(tmpdir(), "cold-start-"))
-const nowhere = join(folder, "kubeconfig")
+const nowhere = join(Peers.temporary("cold-start"), "kubeconfig")
 writeFileSync(
   nowhere,
   JSON.stringify({
@@ -34,33 +36,46 @@ writeFileSync(
   })
 )
 
-const milliseconds = (command: string, args: ReadonlyArray<string>): number | undefined => {
+const milliseconds = (command: string, args: ReadonlyArray<string>): number => {
   const begun = performance.now()
   const { error } = spawnSync(command, args, { stdio: "ignore", env: { ...process.env, NODE_OPTIONS: "" } })
-  return error === undefined ? performance.now() - begun : undefined
+  if (error !== undefined) throw error
+  return performance.now() - begun
 }
 
-const cases: ReadonlyArray<readonly [name: string, command: string, args: ReadonlyArray<string>]> = [
-  ["node, nothing", process.execPath, ["-e", ""]],
-  ["dispatch-kubeflow --help", process.execPath, [bin, "--help"]],
-  ["kubectl --help", kubectl, ["--help"]],
-  ["dispatch-kubeflow ceased, no cluster", process.execPath, [bin, "ceased", "run-1", "--kubeconfig", nowhere]]
-]
+const cases = {
+  nothing: [process.execPath, "-e", ""],
+  help: [process.execPath, bin, "--help"],
+  kubectl: "why" in kubectl ? undefined : [kubectl.file, "--help"],
+  command: [process.execPath, bin, "ceased", "run-1", "--kubeconfig", nowhere]
+} as const
 
-const times = new Map<string, Array<number>>()
+const times = { nothing: new Array<number>(), help: [], kubectl: [], command: [] } as Record<
+  keyof typeof cases,
+  Array<number>
+>
 // The first round fills the caches of the disk
 for (let round = 0; round <= rounds; round++) {
-  for (const [name, command, args] of cases) {
+  for (const name of ["nothing", "help", "kubectl", "command"] as const) {
+    const [command, ...args] = cases[name] ?? []
+    if (command === undefined) continue
     const took = milliseconds(command, args)
-    if (round > 0 && took !== undefined) times.set(name, [...(times.get(name) ?? []), took])
+    if (round > 0) times[name].push(took)
   }
 }
-rmSync(folder, { recursive: true })
 
-console.log(`cold start, median of ${rounds} (fastest), node ${process.version}`)
-for (const [name, values] of times) {
-  console.log(`  ${name.padEnd(38)} ${median(values).toFixed(0).padStart(5)} ms (${Math.min(...values).toFixed(0)})`)
+const subject = {
+  what: "time of dispatch-kubeflow --help",
+  against: "kubectl --help",
+  goal: { atMost: 1.5 },
+  unit: "ms"
 }
-const reference = times.get("kubectl --help")
-if (reference === undefined) console.log(`  no ratio: ${kubectl} cannot be run`)
-else console.log(`  --help against kubectl's: ${ratio(times.get("dispatch-kubeflow --help") ?? [], reference)}`)
+if ("why" in kubectl) report.leftOut({ ...subject, here: Report.median(times.help), rounds, why: kubectl.why })
+else report.costs({ ...subject, ours: times.help, theirs: times.kubectl })
+report.figure({ what: "time of a Node that runs nothing", value: Report.median(times.nothing), unit: "ms", rounds })
+report.figure({
+  what: "time of dispatch-kubeflow ceased with a cluster that refuses",
+  value: Report.median(times.command),
+  unit: "ms",
+  rounds
+})

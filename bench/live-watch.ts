@@ -1,233 +1,192 @@
 /**
- * Watch events per second, from the wire to the consumer, against `@kubernetes/client-node` on the same server.
+ * Watch events per second, from the wire to the consumer, against `@kubernetes/client-node` and client-go on the same server.
  *
- * The server is a plain node:https server in a process of its own; the cases take turns in one process. Run:
+ * The server is a process of its own that writes prepared bytes, one event an HTTP chunk as an API server does; the cases take
+ * turns in one process, client-go in its own. Each counts the events and looks at their versions. Run:
  *
- *     node_modules/.bin/tsx --conditions=@dispatch-kubeflow/source bench/live-watch.ts [rounds] [events]
+ *     npm run bench -- live-watch [rounds] [events]
+ *     node_modules/.bin/tsx --conditions=@dispatch-kubeflow/source --expose-gc bench/live-watch.ts [rounds] [events]
  */
-import { fork } from "node:child_process"
-import { once } from "node:events"
-import { readFileSync } from "node:fs"
-import { createServer } from "node:https"
-import type { AddressInfo } from "node:net"
-import { fileURLToPath } from "node:url"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
-import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import { KubeConfig as ClientNode, makeInformer, Watch } from "@kubernetes/client-node"
-import { ManagedRuntime, Stream } from "effect"
-import { median } from "./report.js"
+import { Effect, ManagedRuntime, Stream } from "effect"
+import * as Peers from "./peers.js"
+import * as RawServer from "./raw-server.js"
+import * as Report from "./report.js"
+import * as Jobs from "./training-jobs.js"
 
-const certs = new URL("../packages/k8s-live/test/certs/", import.meta.url)
-const read = (name: string): string => readFileSync(new URL(name, certs), "utf8")
+const path = `/api/v1/namespaces/${Jobs.namespace}/pods`
+// Every event has a version of its own, because informers drop repeated ones
+const versions = 1_000_000
 
-/** A running training pod of about 2 KB, as the API server sends it. */
-const pod = (index: number): object => ({
-  kind: "Pod",
-  apiVersion: "v1",
-  metadata: {
-    name: `run-1-node-0-${index}-abcde`,
-    generateName: `run-1-node-0-${index}-`,
-    namespace: "team",
-    uid: `8c3e51b4-6f0e-4f2b-9d57-${String(index).padStart(12, "0")}`,
-    resourceVersion: String(100000 + index),
-    creationTimestamp: "2026-11-29T15:00:00Z",
-    labels: {
-      "batch.kubernetes.io/job-completion-index": String(index),
-      "batch.kubernetes.io/job-name": "run-1-node-0",
-      "jobset.sigs.k8s.io/jobset-name": "run-1",
-      "jobset.sigs.k8s.io/jobset-uid": "3d9a5a1e-13b4-4b11-9a61-3f4f1c1e7d55",
-      "jobset.sigs.k8s.io/replicatedjob-name": "node"
-    },
-    annotations: { "dispatch-kubeflow.dev/admission": "1" },
-    ownerReferences: [
-      {
-        apiVersion: "batch/v1",
-        kind: "Job",
-        name: "run-1-node-0",
-        uid: "f2b1a7f0-9c55-4c36-8a53-16f3f7d7a001",
-        controller: true,
-        blockOwnerDeletion: true
-      }
-    ]
-  },
-  spec: {
-    nodeName: `gpu-${index % 64}`,
-    restartPolicy: "Never",
-    schedulerName: "default-scheduler",
-    containers: [
-      {
-        name: "node",
-        image: "registry.example.com/team/train:2026-11-29",
-        command: ["torchrun", "--nnodes=8", "train.py", "--epochs", "3"],
-        resources: { limits: { "nvidia.com/gpu": "8", cpu: "96", memory: "1Ti" } },
-        env: [
-          { name: "PET_NNODES", value: "8" },
-          { name: "PET_MASTER_ADDR", value: "run-1-node-0-0.run-1" },
-          { name: "PET_MASTER_PORT", value: "29400" }
-        ]
-      }
-    ]
-  },
-  status: {
-    phase: "Running",
-    hostIP: "10.0.0.7",
-    podIP: "10.1.2.3",
-    startTime: "2026-11-29T15:00:02Z",
-    conditions: [
-      { type: "PodScheduled", status: "True", lastTransitionTime: "2026-11-29T15:00:01Z" },
-      { type: "Initialized", status: "True", lastTransitionTime: "2026-11-29T15:00:02Z" },
-      { type: "ContainersReady", status: "True", lastTransitionTime: "2026-11-29T15:00:04Z" },
-      { type: "Ready", status: "True", lastTransitionTime: "2026-11-29T15:00:04Z" }
-    ],
-    containerStatuses: [
-      {
-        name: "node",
-        ready: true,
-        restartCount: 0,
-        image: "registry.example.com/team/train:2026-11-29",
-        imageID: "sha256:1b0b1c0f",
-        containerID: `containerd://${"a".repeat(60)}${index % 10}`,
-        state: { running: { startedAt: "2026-11-29T15:00:03Z" } }
-      }
-    ]
-  }
-})
-
-const serve = (): void => {
-  // 512 pods; every event has a version of its own, because the informer drops repeated ones
-  const texts = Array.from(
-    { length: 512 },
-    (_, index) => `${JSON.stringify({ type: "MODIFIED", object: pod(index) })}\n`
+/** An event for one of 512 pods. */
+const event = (index: number): string =>
+  `${JSON.stringify({ type: "MODIFIED", object: Jobs.pod(Math.floor(index / 4) % 128, index % 4, index) })}\n`.replace(
+    /"resourceVersion":"\d+"/,
+    `"resourceVersion":"${versions + index}"`
   )
-  const lines: Array<Buffer> = []
-  const line = (index: number): Buffer =>
-    (lines[index] ??= Buffer.from(
-      (texts[index % texts.length] ?? "").replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${1_000_000 + index}"`)
-    ))
-  const server = createServer({ key: read("srv.key"), cert: read("srv.crt") }, (request, response) => {
-    const url = new URL(request.url ?? "/", "https://localhost")
-    const count = Number(url.searchParams.get("labelSelector")?.split("=")[1] ?? "0")
-    response.on("error", () => undefined)
-    response.writeHead(200, { "content-type": "application/json" })
-    response.flushHeaders()
-    let sent = 0
-    const more = (): void => {
-      while (sent < count && !response.destroyed) {
-        // one event, one HTTP chunk, as the API server writes them
-        response.cork()
-        for (let batch = 0; batch < 16 && sent < count; batch++) response.write(line(sent++))
-        response.uncork()
-        if (response.writableNeedDrain) return void response.once("drain", more)
-      }
-      response.end()
-    }
-    more()
-  })
-  server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port))
-  process.on("disconnect", () => process.exit(0))
+
+const serve = (events: number): void => {
+  const prepared = Array.from({ length: Math.ceil(events / 512) }, (_, part) =>
+    Buffer.concat(
+      Array.from({ length: Math.min(512, events - part * 512) }, (_, index) =>
+        RawServer.chunk(Buffer.from(event(part * 512 + index)))
+      )
+    )
+  )
+  RawServer.listen(({ path: asked }) =>
+    asked === path
+      ? {
+          type: "application/json",
+          open: (body) => {
+            let sent = 0
+            void body.write(() => prepared[sent++]).then(body.end)
+          }
+        }
+      : { status: 404, json: {} }
+  )
 }
 
-const bench = async (): Promise<void> => {
-  const rounds = Number(process.argv[2] ?? 7)
-  const events = Number(process.argv[3] ?? 30_000)
-  const child = fork(fileURLToPath(import.meta.url), ["serve"])
-  const [port] = (await once(child, "message")) as [number]
-  const server = `https://127.0.0.1:${port}`
-  const selector = `count=${events}`
-  const kubeconfig = {
-    clusters: [
-      { name: "c", cluster: { server, "certificate-authority-data": Buffer.from(read("ca.crt")).toString("base64") } }
-    ],
-    users: [{ name: "u", user: { token: "t" } }],
-    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-    "current-context": "x"
+/** What a consumer calls with each object, and what it must have been called with in the end. */
+const checked = (events: number) => {
+  let count = 0
+  let last = versions - 1
+  let wrong: string | undefined
+  return {
+    see: (object: unknown): number => {
+      const { metadata } = object as { readonly metadata: { readonly resourceVersion: string } }
+      const version = Number(metadata.resourceVersion)
+      if (version !== last + 1) wrong ??= `version ${version} after ${last}`
+      last = version
+      return ++count
+    },
+    finish: (): void => {
+      if (wrong !== undefined || count !== events) throw new Error(wrong ?? `${count} events of ${events}`)
+    }
   }
+}
+
+type See = (object: unknown) => number
+
+const bench = async (): Promise<void> => {
+  const rounds = Report.count(0, 5)
+  const events = Report.count(1, 10_000)
+  const report = Report.open("live-watch")
+  Peers.clientNode(report)
+  const server = Peers.forked(import.meta.url, ["serve", String(events)])
+  const kubeconfig = RawServer.kubeconfig(await server.answer<number>())
   const runtime = ManagedRuntime.make(KubeApiLive.layer({ source: KubeConfig.Source.Value({ value: kubeconfig }) }))
   const api = await runtime.runPromise(KubeApi.KubeApi)
   const theirs = new ClientNode()
   theirs.loadFromString(JSON.stringify(kubeconfig))
-  const path = "/api/v1/namespaces/team/pods"
+  const go = Peers.go(report)
+  const file = join(Peers.temporary("live-watch"), "kubeconfig")
+  writeFileSync(file, JSON.stringify(kubeconfig))
+  const clientGo = "why" in go ? undefined : go.start("watch", file, Jobs.namespace)
 
-  const cases: Record<string, () => Promise<number>> = {
-    "client-node Watch (raw JSON)": () =>
-      new Promise((resolve, reject) => {
-        let count = 0
-        void new Watch(theirs).watch(
-          path,
-          { labelSelector: selector },
-          () => void count++,
-          (error: unknown) => (error ? reject(error) : resolve(count))
-        )
-      }),
-    "client-node informer (raw JSON, cache)": () =>
-      new Promise((resolve, reject) => {
-        let count = 0
-        const informer = makeInformer(
-          theirs,
-          path,
-          () => Promise.resolve({ apiVersion: "v1", kind: "PodList", metadata: { resourceVersion: "1" }, items: [] }),
-          selector
-        )
-        const done = (): void => {
-          if (++count === events) void informer.stop().then(() => resolve(count), reject)
-        }
-        informer.on("add", done)
-        informer.on("update", done)
-        informer.on("error", reject)
-        void informer.start()
-      }),
-    "live transport.watch (frames)": () =>
-      runtime.runPromise(
-        Stream.runCount(
-          api.transport.watch(
-            KubeRequest.make("watch", Core.pods, { namespace: "team", query: { labelSelector: selector } })
-          )
-        )
-      ),
-    "live KubeApi.watch (decoded events)": () =>
-      runtime.runPromise(
-        Stream.runCount(api.watch(Core.pods, { namespace: "team", labels: Selector.labels({ count: String(events) }) }))
-      )
-  }
-
-  const empty = (): Record<string, Array<number>> => Object.fromEntries(Object.keys(cases).map((name) => [name, []]))
-  const rates = empty()
-  const costs = empty()
-  for (let round = 0; round <= rounds; round++) {
-    for (const [name, run] of Object.entries(cases)) {
+  const here =
+    (run: (see: See) => Promise<unknown>): (() => Promise<Peers.Measured>) =>
+    async () => {
       globalThis.gc?.()
+      const { finish, see } = checked(events)
       const started = performance.now()
       const before = process.cpuUsage()
-      const count = await run()
-      const rate = (count / (performance.now() - started)) * 1000
-      if (count !== events) throw new Error(`${name}: ${count} events of ${events}`)
-      const { user, system } = process.cpuUsage(before)
+      await run(see)
+      const seconds = (performance.now() - started) / 1000
+      const { system, user } = process.cpuUsage(before)
+      finish()
+      return { seconds, cpu: (user + system) / 1e6, updates: events }
+    }
+
+  const cases = {
+    "client-node's Watch": here(
+      (see) =>
+        new Promise<void>((resolve, reject) => {
+          void new Watch(theirs).watch(
+            path,
+            {},
+            (_, object: unknown) => void see(object),
+            (error: unknown) => (error ? reject(error) : resolve())
+          )
+        })
+    ),
+    "client-node's informer": here(
+      (see) =>
+        new Promise<void>((resolve, reject) => {
+          const informer = makeInformer(theirs, path, () =>
+            Promise.resolve({ apiVersion: "v1", kind: "PodList", metadata: { resourceVersion: "1" }, items: [] })
+          )
+          const done = (object: unknown): void => {
+            if (see(object) === events) void informer.stop().then(resolve, reject)
+          }
+          informer.on("add", done)
+          informer.on("update", done)
+          informer.on("error", reject)
+          void informer.start()
+        })
+    ),
+    transport: here((see) =>
+      runtime.runPromise(
+        Stream.runForEach(
+          api.transport.watch(KubeRequest.make("watch", Core.pods, { namespace: Jobs.namespace })),
+          ({ object }) => Effect.sync(() => see(object))
+        )
+      )
+    ),
+    watch: here((see) =>
+      runtime.runPromise(
+        Stream.runForEach(api.watch(Core.pods, { namespace: Jobs.namespace }), (event) =>
+          event._tag === "Applied"
+            ? Effect.sync(() => see(event.object))
+            : Effect.dieMessage(`an event that is ${event._tag}`)
+        )
+      )
+    ),
+    ...(clientGo === undefined
+      ? {}
+      : {
+          "client-go's watch": () =>
+            clientGo.ask<Peers.Measured>({ events, last: String(versions + events - 1), labels: "" })
+        })
+  } satisfies Record<string, () => Promise<Peers.Measured>>
+
+  const measured = new Map<string, Array<Report.Round>>()
+  for (let round = 0; round <= rounds; round++) {
+    Report.progress(`  round ${round} of ${rounds}`)
+    const turns = Object.entries(cases)
+    for (const [name, run] of [...turns.slice(round % turns.length), ...turns.slice(0, round % turns.length)]) {
+      const { cpu, seconds, updates } = await run()
       // the first round warms up
       if (round === 0) continue
-      rates[name]?.push(rate)
-      costs[name]?.push((user + system) / count)
+      measured.set(name, [...(measured.get(name) ?? []), { rate: updates / seconds, cpu: cpu / updates }])
     }
   }
-  const reference = "client-node Watch (raw JSON)"
-  const size = JSON.stringify({ type: "MODIFIED", object: pod(1) }).length
-  console.log(`${events} events of ${size} bytes, ${rounds} rounds; ratios are medians of each round's own`)
-  for (const name of Object.keys(cases)) {
-    const speed = rates[name] ?? []
-    const cost = costs[name] ?? []
-    const faster = median(speed.map((rate, index) => rate / (rates[reference]?.[index] ?? rate)))
-    const cheaper = median(cost.map((cpu, index) => (costs[reference]?.[index] ?? cpu) / cpu))
-    console.log(
-      `${name.padEnd(40)} ${Math.round(median(speed)).toString().padStart(7)}/s ${faster.toFixed(2)}x   ` +
-        `client CPU ${median(cost).toFixed(1)} us/event ${cheaper.toFixed(2)}x`
-    )
-  }
+  const size = `${events} events of ${event(1).length - 1} bytes a round`
+  const decoded = `watch, wire to decoded event, ${size}`
+  const row = (what: string, ours: string, against: string, goal?: { readonly atLeast: number }): void =>
+    report.faster({
+      what,
+      against,
+      unit: "events/s",
+      ours: measured.get(ours) ?? [],
+      theirs: measured.get(against) ?? [],
+      ...(goal === undefined ? {} : { goal })
+    })
+  row(decoded, "watch", "client-node's Watch", { atLeast: 1 })
+  row(decoded, "watch", "client-node's informer")
+  row(`watch, wire to frame, ${size}`, "transport", "client-node's Watch")
+  if ("why" in go) report.leftOut({ what: decoded, against: "client-go's watch", why: go.why })
+  else row(decoded, "watch", "client-go's watch")
   await runtime.dispose()
-  child.disconnect()
+  clientGo?.stop()
+  server.stop()
 }
 
-if (process.argv[2] === "serve") serve()
+if (process.argv[2] === "serve") serve(Number(process.argv[3]))
 else await bench()

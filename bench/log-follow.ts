@@ -8,23 +8,22 @@
  * the newline and writes the line to its pipe; `Output` reads the stamp, hashes the line and copies it. Where the time goes
  * is in docs/performance.md. Run:
  *
- *     npm run bench -- log-follow
+ *     npm run bench -- log-follow [rounds] [MiB] [MiB for memory]
  *     node_modules/.bin/tsx --conditions=@dispatch-kubeflow/source --expose-gc bench/log-follow.ts [rounds] [MiB] [MiB for memory]
  *
  * `KUBECTL` names the kubectl to use (default: the one in `PATH`); without one only `Output` is measured.
  */
-import { type ChildProcess, fork, spawn, spawnSync } from "node:child_process"
+import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import * as Output from "@dispatch-kubeflow/core/Output"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import { Effect, Stream } from "effect"
+import * as Peers from "./peers.js"
 import * as RawServer from "./raw-server.js"
-import { median, ratio } from "./report.js"
+import * as Report from "./report.js"
 import * as Jobs from "./training-jobs.js"
 
 interface Log {
@@ -34,6 +33,28 @@ interface Log {
   readonly lines: number
   /** Bytes of one HTTP chunk; 0: one line each, as a kubelet writes a slow program's log. */
   readonly chunk: number
+}
+
+/** A line of it. */
+const content = ({ line }: Log): string =>
+  `${"step loss=0.123 lr=1e-4 tokens/s=48211 ".repeat(Math.ceil(line / 39)).slice(0, line - 1)}\n`
+
+/** Compares what is received with the log, which costs next to nothing; answers how much it was so far. */
+const compared = (log: Log): ((bytes: Uint8Array) => number) => {
+  const wanted = Buffer.from(content(log).repeat(Math.ceil(1_048_576 / log.line)))
+  let received = 0
+  return (bytes) => {
+    for (let at = 0; at < bytes.length;) {
+      const from = received % log.line
+      const size = Math.min(bytes.length - at, wanted.length - from)
+      if (wanted.compare(bytes, at, at + size, from, from + size) !== 0) {
+        throw new Error(`what was received after ${received} bytes is not the log`)
+      }
+      at += size
+      received += size
+    }
+    return received
+  }
 }
 
 const podName = "run-0-node-0-0-abcde"
@@ -70,11 +91,9 @@ const serve = (): void => {
   }
   // A second of the log, of which the stamps are moved on for each next one
   const perSecond = 20_000
-  const content = (): string =>
-    `${"step loss=0.123 lr=1e-4 tokens/s=48211 ".repeat(Math.ceil(log.line / 39)).slice(0, log.line - 1)}\n`
 
   const follow = (body: RawServer.Body, stamped: boolean): void => {
-    const line = content()
+    const line = content(log)
     const size = line.length + (stamped ? stampSize : 0)
     const original = Buffer.from(
       Array.from({ length: perSecond }, (_, index) => `${stamped ? stamp(0, index) : ""}${line}`).join("")
@@ -129,7 +148,7 @@ const serve = (): void => {
         open: (body) => {
           if (query.get("follow") === "true") return follow(body, stamped)
           const index = (log.lines - 1) % perSecond
-          const last = `${stamp(Math.floor((log.lines - 1) / perSecond), index)}${content()}`
+          const last = `${stamp(Math.floor((log.lines - 1) / perSecond), index)}${content(log)}`
           const chunks = [RawServer.chunk(Buffer.from(last))]
           return void body.write(() => chunks.shift()).then(body.end)
         }
@@ -175,33 +194,21 @@ const serve = (): void => {
   })
 }
 
-interface Measured {
-  readonly rate: number
-  /** Client CPU, milliseconds per MB; undefined when it cannot be had. */
-  readonly cost: number
-}
-
 const bench = async (): Promise<void> => {
-  const rounds = Number(process.argv[2] ?? 5)
-  const mebibytes = Number(process.argv[3] ?? 64)
-  const large = Number(process.argv[4] ?? 1024)
-  const child: ChildProcess = fork(fileURLToPath(import.meta.url), ["serve"])
-  const [port] = (await once(child, "message")) as [number]
-  const kubeconfig = RawServer.kubeconfig(port)
-  const kubectl = process.env["KUBECTL"] ?? "kubectl"
-  const hasKubectl = spawnSync(kubectl, ["version", "--client"], { stdio: "ignore" }).status === 0
-  const home = mkdtempSync(join(tmpdir(), "log-follow-"))
+  const rounds = Report.count(0, 5)
+  const mebibytes = Report.count(1, 64)
+  const large = Report.count(2, 1024)
+  const report = Report.open("log-follow")
+  const server = Peers.forked(import.meta.url, ["serve"])
+  const kubeconfig = RawServer.kubeconfig(await server.answer<number>())
+  const kubectl = Peers.kubectl(report)
+  const home = Peers.temporary("log-follow")
   writeFileSync(join(home, "config"), JSON.stringify(kubeconfig))
 
-  const order = async (log: Log): Promise<void> => {
-    const answer = once(child, "message")
-    child.send(log)
-    await answer
-  }
-
-  const ours = async (log: Log, onBytes: () => void = () => undefined): Promise<Measured> => {
-    await order(log)
+  const ours = async (log: Log, onBytes: () => void = () => undefined): Promise<Report.Round> => {
+    await server.ask(log)
     const expected = log.line * log.lines
+    const compare = compared(log)
     let received = 0
     let started = 0
     let cpu = process.cpuUsage()
@@ -215,7 +222,7 @@ const bench = async (): Promise<void> => {
               started = performance.now()
               cpu = process.cpuUsage()
             }
-            received += bytes.length
+            received = compare(bytes)
             onBytes()
             if (received === expected) {
               seconds = (performance.now() - started) / 1000
@@ -226,12 +233,13 @@ const bench = async (): Promise<void> => {
       ).pipe(Effect.provide(KubeApiLive.layer({ source: KubeConfig.Source.Value({ value: kubeconfig }) })))
     )
     if (received !== expected) throw new Error(`${received} bytes of ${expected}`)
-    return { rate: expected / 1e6 / seconds, cost: (used.user + used.system) / 1000 / (expected / 1e6) }
+    return { rate: expected / 1e6 / seconds, cpu: (used.user + used.system) / 1000 / (expected / 1e6) }
   }
 
-  const theirs = async (log: Log): Promise<Measured> => {
-    await order(log)
+  const theirs = async (kubectl: string, log: Log): Promise<Report.Round> => {
+    await server.ask(log)
     const expected = log.line * log.lines
+    const compare = compared(log)
     const command = spawn(
       "/bin/bash",
       [
@@ -249,7 +257,7 @@ const bench = async (): Promise<void> => {
     let said = ""
     command.stdout.on("data", (bytes: Buffer) => {
       if (received === 0) started = performance.now()
-      received += bytes.length
+      received = compare(bytes)
       if (received === expected) seconds = (performance.now() - started) / 1000
     })
     command.stderr.on("data", (bytes: Buffer) => (said += bytes.toString()))
@@ -260,7 +268,7 @@ const bench = async (): Promise<void> => {
       (sum, [, minutes, rest]) => sum + Number(minutes) * 60 + Number(rest),
       0
     )
-    return { rate: expected / 1e6 / seconds, cost: (cpu * 1000) / (expected / 1e6) }
+    return { rate: expected / 1e6 / seconds, cpu: (cpu * 1000) / (expected / 1e6) }
   }
 
   const cases: ReadonlyArray<{
@@ -275,48 +283,52 @@ const bench = async (): Promise<void> => {
   ]
   for (const { name, line, chunk, part } of cases) {
     const log: Log = { line, lines: Math.floor((mebibytes * 1_048_576) / part / line), chunk }
-    const our: Array<Measured> = []
-    const their: Array<Measured> = []
+    const our: Array<Report.Round> = []
+    const their: Array<Report.Round> = []
     for (let round = 0; round <= rounds; round++) {
+      Report.progress(`  ${name}: round ${round} of ${rounds}`)
       globalThis.gc?.()
       const one = await ours(log)
-      const other = hasKubectl ? await theirs(log) : undefined
+      const other = "why" in kubectl ? undefined : await theirs(kubectl.file, log)
       // the first round warms up
       if (round === 0) continue
       our.push(one)
       if (other !== undefined) their.push(other)
     }
-    const rates = (of: ReadonlyArray<Measured>): Array<number> => of.map(({ rate }) => rate)
-    const costs = (of: ReadonlyArray<Measured>): Array<number> => of.map(({ cost }) => cost)
-    const show = (who: string, of: ReadonlyArray<Measured>): string =>
-      `  ${who.padEnd(20)} ${median(rates(of)).toFixed(1).padStart(7)} MB/s   client CPU ${median(costs(of)).toFixed(1)} ms/MB`
-    console.log(
-      [
-        `${Math.round((log.line * log.lines) / 1e6)} MB, ${name}, ${rounds} rounds interleaved`,
-        show("Output", our),
-        ...(hasKubectl
-          ? [
-              show("kubectl logs -f", their),
-              `  Output : kubectl     ${ratio(rates(our), rates(their))} by time, ${ratio(costs(their), costs(our))} by CPU`
-            ]
-          : ["  no kubectl to compare with (set KUBECTL)"])
-      ].join("\n")
-    )
+    const subject = {
+      what: `log follow, ${name}, ${Math.round((log.line * log.lines) / 1e6)} MB`,
+      against: "kubectl logs -f",
+      goal: { atLeast: 1 },
+      unit: "MB/s"
+    }
+    if ("why" in kubectl) {
+      const here = Report.median(our.map(({ rate }) => rate))
+      report.leftOut({ ...subject, here, rounds, why: kubectl.why })
+    } else report.faster({ ...subject, ours: our, theirs: their })
   }
 
-  const peaks: Array<string> = []
+  const peaks: Array<number> = []
   for (const size of [1, 64, large]) {
+    Report.progress(`  memory: a log of ${size} MiB`)
     globalThis.gc?.()
     let peak = 0
     let count = 0
     await ours({ line: 100, lines: Math.floor((size * 1_048_576) / 100), chunk: 65_536 }, () => {
       if (count++ % 32 === 0) peak = Math.max(peak, process.memoryUsage.rss())
     })
-    peaks.push(`${size} MiB log ${Math.round(peak / 1_048_576)} MiB`)
+    peaks.push(peak / 1_048_576)
+    if (size > 1) {
+      report.costs({
+        what: `highest resident memory while following a log of ${size} MiB`,
+        against: "a log of 1 MiB",
+        goal: { atMost: 1.1 },
+        unit: "MiB",
+        ours: [peaks.at(-1) ?? Number.NaN],
+        theirs: [peaks[0] ?? Number.NaN]
+      })
+    }
   }
-  console.log(`highest RSS while following: ${peaks.join(", ")}`)
-  rmSync(home, { recursive: true, force: true })
-  child.disconnect()
+  server.stop()
 }
 
 if (process.argv[2] === "serve") serve()

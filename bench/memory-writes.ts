@@ -1,7 +1,8 @@
 /**
- * Writes per second with one live watcher: the in-memory cluster called in process, against the same cluster over HTTP.
+ * Writes per second with one live watcher: the in-memory cluster called in process, against the same cluster over HTTP and
+ * against controller-runtime's fake client, which does the same with the same pods in a process of its own.
  *
- *     npm run bench -- memory-writes [writes]
+ *     npm run bench -- memory-writes [pods] [rounds]
  */
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
@@ -11,70 +12,125 @@ import * as ApiServer from "@dispatch-kubeflow/testkit/ApiServer"
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
-import { Console, Context, Deferred, Effect, Layer, Ref, Stream } from "effect"
-import { median, ratio } from "./report.js"
+import { NodeRuntime } from "@effect/platform-node"
+import { Context, Effect, Fiber, Layer, Stream } from "effect"
+import * as Peers from "./peers.js"
+import * as Report from "./report.js"
 
-const rounds = 5
-const names = (round: string, count: number) => Array.from({ length: count }, (_, index) => `pod-${round}-${index}`)
+const namespace = "bench"
+const patch = { metadata: { labels: { a: "b" } } }
+const pods = (round: string, count: number): ReadonlyArray<Fixtures.Body> =>
+  Array.from({ length: count }, (_, index) => Fixtures.pod(`pod-${round}-${index}`, { phase: "Pending" }))
+const nameOf = (pod: Fixtures.Body): string => (pod["metadata"] as { readonly name: string }).name
 
-/** Creates, patches and deletes each pod; a watcher must have seen every one of these changes. */
-const work = (api: KubeApi.Service, namespace: string, round: string, count: number) =>
-  Effect.scoped(
-    Effect.gen(function* () {
-      const expected = count * 3
-      const seen = yield* Ref.make(0)
-      const all = yield* Deferred.make<void>()
-      const { resourceVersion } = yield* api.list(Core.pods, { namespace })
-      yield* Effect.forkScoped(
-        Stream.runForEach(api.watch(Core.pods, { namespace, resourceVersion }), (event) =>
-          event._tag === "Bookmark"
+const rated = ({ cpu, seconds, updates }: Peers.Measured): Report.Round => ({
+  rate: updates / seconds,
+  cpu: cpu / updates
+})
+
+const kinds = ["ADDED", "MODIFIED", "MODIFIED", "DELETED"] as const
+
+/**
+ * Creates, patches and deletes each pod; a watcher must have seen every one of these changes, in order. That a pod is being
+ * deleted is a change of its own, as it is on an API server; the fake client has none.
+ */
+const work = (api: KubeApi.Service, bodies: ReadonlyArray<Fixtures.Body>) =>
+  Effect.gen(function* () {
+    const names = bodies.map(nameOf)
+    const requests = names.length * 3
+    const expected = names.length * kinds.length
+    const { resourceVersion } = yield* api.list(Core.pods, { namespace })
+    globalThis.gc?.()
+    const started = performance.now()
+    const before = process.cpuUsage()
+    let at = 0
+    const watcher = yield* Effect.fork(
+      api.watch(Core.pods, { namespace, resourceVersion }).pipe(
+        Stream.filter(({ _tag }) => _tag !== "Bookmark"),
+        Stream.take(expected),
+        Stream.runForEach((event) => {
+          const change = at++
+          const step = change % kinds.length
+          const name = names[Math.floor(change / kinds.length)]
+          if (event._tag !== "Applied" && event._tag !== "Deleted")
+            return Effect.dieMessage(`an event is ${event._tag}`)
+          const { metadata } = event.object
+          const type = event._tag === "Applied" ? event.type : "DELETED"
+          return type === kinds[step] &&
+            metadata.name === name &&
+            metadata.labels?.["a"] === (step === 0 ? undefined : "b") &&
+            (metadata.deletionTimestamp === undefined) === step < 2
             ? Effect.void
-            : Effect.flatMap(
-                Ref.updateAndGet(seen, (it) => it + 1),
-                (it) => (it >= expected ? Deferred.succeed(all, undefined) : Effect.void)
-              )
-        )
-      )
-      const started = performance.now()
-      for (const name of names(round, count)) {
-        yield* api.create(Core.pods, { namespace }, Fixtures.pod(name, { phase: "Pending" }))
-        yield* api.patch(Core.pods, { namespace, name }, { type: "merge", body: { metadata: { labels: { a: "b" } } } })
-        yield* api.remove(Core.pods, { namespace, name }, { propagation: "Background", gracePeriodSeconds: 0 })
-      }
-      yield* Deferred.await(all).pipe(Effect.timeout("30 seconds"))
-      return expected / ((performance.now() - started) / 1000)
-    })
-  )
-
-/** Runs it; prints rates and their ratio. */
-export const run = (count: number): Effect.Effect<void, unknown> =>
-  Effect.scoped(
-    Effect.gen(function* () {
-      const cluster = yield* Cluster.Cluster
-      yield* cluster.seed([Fixtures.namespace("bench")])
-      const server = yield* ApiServer.serveCluster({ tokens: { admin: Rbac.admin } })
-      const live = yield* Layer.build(
-        KubeApiLive.layer({
-          source: KubeConfig.Source.Text({ text: server.kubeconfig({ name: "admin", token: "admin" }) }),
-          http: { rateLimit: "none" }
+            : Effect.dieMessage(`change ${change} is ${type} of ${metadata.name}`)
         })
       )
-      const http = Context.get(live, KubeApi.KubeApi)
-      const rates: { readonly memory: Array<number>; readonly http: Array<number> } = { memory: [], http: [] }
-      for (let round = 0; round <= rounds; round += 1) {
-        const memory = yield* work(cluster.admin, "bench", `m${round}`, count)
-        const served = yield* work(http, "bench", `h${round}`, count)
-        if (round === 0) continue
-        rates.memory.push(memory)
-        rates.http.push(served)
-      }
-      yield* Console.log(
-        [
-          `in-memory writes/s with one live watcher, ${count * 3} writes a round, ${rounds} rounds interleaved`,
-          `  in process        ${Math.round(median(rates.memory))}/s`,
-          `  over HTTP         ${Math.round(median(rates.http))}/s`,
-          `  in process : HTTP ${ratio(rates.memory, rates.http)}`
-        ].join("\n")
-      )
+    )
+    for (const [index, name] of names.entries()) {
+      yield* api.create(Core.pods, { namespace }, bodies[index] ?? {})
+      yield* api.patch(Core.pods, { namespace, name }, { type: "merge", body: patch })
+      yield* api.remove(Core.pods, { namespace, name }, { propagation: "Background", gracePeriodSeconds: 0 })
+    }
+    yield* Fiber.join(watcher)
+    if (at !== expected) return yield* Effect.dieMessage(`${at} changes of ${expected} were seen`)
+    const { system, user } = process.cpuUsage(before)
+    return rated({ seconds: (performance.now() - started) / 1000, cpu: (user + system) / 1e6, updates: requests })
+  })
+
+const run: Effect.Effect<void, unknown> = Effect.scoped(
+  Effect.gen(function* () {
+    const count = Report.count(0, 300)
+    const rounds = Report.count(1, 5)
+    const report = Report.open("memory-writes")
+    const cluster = yield* Cluster.Cluster
+    yield* cluster.seed([Fixtures.namespace(namespace)])
+    const server = yield* ApiServer.serveCluster({ tokens: { admin: Rbac.admin } })
+    const live = yield* Layer.build(
+      KubeApiLive.layer({
+        source: KubeConfig.Source.Text({ text: server.kubeconfig({ name: "admin", token: "admin" }) }),
+        http: { rateLimit: "none" }
+      })
+    )
+    const http = Context.get(live, KubeApi.KubeApi)
+    const go = Peers.go(report)
+    const fake =
+      "why" in go
+        ? go
+        : yield* Effect.acquireRelease(
+            Effect.sync(() => go.start("fake")),
+            ({ stop }) => Effect.sync(stop)
+          )
+
+    const measured = {
+      memory: new Array<Report.Round>(),
+      http: new Array<Report.Round>(),
+      fake: new Array<Report.Round>()
+    }
+    // The first round warms up
+    for (let round = 0; round <= rounds; round += 1) {
+      Report.progress(`  round ${round} of ${rounds}`)
+      const memory = yield* work(cluster.admin, pods(`m${round}`, count))
+      const other =
+        "why" in fake
+          ? undefined
+          : yield* Effect.promise(() => fake.ask<Peers.Measured>({ namespace, pods: pods(`f${round}`, count), patch }))
+      const served = yield* work(http, pods(`h${round}`, count))
+      if (round === 0) continue
+      measured.memory.push(memory)
+      measured.http.push(served)
+      if (other !== undefined) measured.fake.push(rated(other))
+    }
+    const what = `writes in process with one live watcher, ${count * 3} a round`
+    report.faster({
+      what,
+      against: "the same over HTTP, one process",
+      unit: "writes/s",
+      ours: measured.memory,
+      theirs: measured.http
     })
-  ).pipe(Effect.provide(Cluster.layer()))
+    const against = "controller-runtime's fake client"
+    if ("why" in fake) report.leftOut({ what, against, why: fake.why })
+    else report.faster({ what, against, unit: "writes/s", ours: measured.memory, theirs: measured.fake })
+  })
+).pipe(Effect.provide(Cluster.layer()))
+
+NodeRuntime.runMain(run)

@@ -74,7 +74,8 @@ export const listen = (answer: (asked: Asked) => Answer): void => {
           continue
         }
         socket.write(`HTTP/1.1 200 OK\r\ncontent-type: ${given.type}\r\ntransfer-encoding: chunked\r\n\r\n`)
-        socket.once("close", () => given.close?.())
+        // A connection may carry many answers
+        if (given.close !== undefined) socket.once("close", given.close)
         given.open(bodyOf(socket))
       }
     })

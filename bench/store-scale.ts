@@ -3,14 +3,11 @@
  * through the same live layer, in process and served from a process of its own; the cost of watchers and of many objects.
  *
  *     npm run bench -- store-scale
- *     node_modules/.bin/tsx --conditions=@dispatch-kubeflow/source bench/store-scale.ts idle     one part
+ *     npm run bench -- store-scale idle      one part: held, idle, stalled, objects, real
+ *     npm run bench -- store-scale all 10    with a tenth of everything
  *
  * The comparison with a real API server runs when `TEST_KUBECONFIG` names one; it uses and removes a namespace of its own.
  */
-import { fork } from "node:child_process"
-import { once } from "node:events"
-import { loadavg } from "node:os"
-import { fileURLToPath } from "node:url"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
@@ -20,29 +17,29 @@ import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import { NodeRuntime } from "@effect/platform-node"
-import { Clock, Console, Context, Effect, Exit, Fiber, Layer, Schedule, Stream } from "effect"
-import { median } from "./report.js"
+import { Context, Effect, Exit, Fiber, Layer, Schedule, Stream } from "effect"
+import * as Peers from "./peers.js"
+import * as Report from "./report.js"
 
 type Api = KubeApi.Service
 
-const self = fileURLToPath(import.meta.url)
 const writes = "dispatch-bench-writes"
 const lists = "dispatch-bench-lists"
 const namespaces = [writes, lists] as const
-const listed = 10_000
-const held = 100_000
+const scale = Report.count(1, 1)
+const part = (whole: number): number => Math.max(1, Math.round(whole / scale))
+const listed = part(10_000)
+const held = part(100_000)
+const watchers = part(1000)
+const history = part(5000)
 const many = 32
+const shown = (value: number): string => value.toLocaleString("en")
 
 /** Seconds of this process's own processor time, which a busy machine disturbs less than a clock. */
 const cpu = (): number => {
   const { system, user } = process.cpuUsage()
   return (system + user) / 1e6
 }
-
-const goal = (text: string, met: boolean, shown: string): Effect.Effect<void> =>
-  Console.log(`  ${met ? "met   " : "MISSED"}  ${text.padEnd(66)} ${shown}`)
-
-const times = (value: number): string => `${value.toFixed(2)}x`
 
 // ---- work -----------------------------------------------------------------------------------------------------------
 
@@ -121,11 +118,11 @@ const live = (source: KubeConfig.Source) =>
 
 /** A served cluster in a process of its own, as the real one is. */
 const served = Effect.gen(function* () {
-  const child = yield* Effect.acquireRelease(
-    Effect.sync(() => fork(self, ["serve"])),
-    (process) => Effect.sync(() => process.disconnect())
+  const server = yield* Effect.acquireRelease(
+    Effect.sync(() => Peers.forked(import.meta.url, ["serve"])),
+    ({ stop }) => Effect.sync(stop)
   )
-  const [text] = yield* Effect.promise(() => once(child, "message") as Promise<[string]>)
+  const text = yield* Effect.promise(() => server.answer<string>())
   return yield* live(KubeConfig.Source.Text({ text }))
 })
 
@@ -162,14 +159,36 @@ const fill = (api: Api): Effect.Effect<void, unknown> =>
     { concurrency: many, discard: true }
   )
 
-const compare = (file: string): Effect.Effect<void, unknown> =>
+const sides = ["memory", "served", "real"] as const
+type Side = (typeof sides)[number]
+const places = [
+  ["memory", "in process", { atLeast: 20 }],
+  ["served", "served", { atLeast: 3 }]
+] as const
+const against = "a real API server"
+
+const compare = (report: Report.Report, file: string): Effect.Effect<void, unknown> =>
   Effect.scoped(
     Effect.gen(function* () {
       const cluster = yield* Effect.provide(Cluster.Cluster, Cluster.layer())
       yield* cluster.seed(namespaces.map((name) => Fixtures.namespace(name)))
       const apis = { memory: cluster.admin, served: yield* served, real: yield* real(file) }
-      const sides = ["memory", "served", "real"] as const
+      report.used("Kubernetes", yield* apis.real.serverVersion)
+      Report.progress(`  ${shown(listed)} pods on each side`)
       for (const side of sides) yield* fill(apis[side])
+      const row = (what: string, unit: string, of: (side: Side) => ReadonlyArray<number>): void => {
+        const rounds = (side: Side): ReadonlyArray<Report.Round> => of(side).map((rate) => ({ rate }))
+        for (const [side, place, goal] of places) {
+          report.faster({
+            what: `${what}, ${place}`,
+            against,
+            goal,
+            unit,
+            ours: rounds(side),
+            theirs: rounds("real")
+          })
+        }
+      }
 
       for (const [kind, concurrency] of [
         ["pods", 1],
@@ -177,48 +196,44 @@ const compare = (file: string): Effect.Effect<void, unknown> =>
         ["configmaps", 1],
         ["configmaps", many]
       ] as const) {
-        const rounds: Array<Record<(typeof sides)[number], Rates>> = []
+        const rounds: Array<Record<Side, Rates>> = []
         for (let round = 0; round <= 3; round += 1) {
-          const measured: Record<string, Rates> = {}
+          const measured = {} as Record<Side, Rates>
           for (const side of sides) {
-            const count = side === "memory" ? 1000 : side === "served" ? 300 : 100
+            const count = part(side === "memory" ? 1000 : side === "served" ? 300 : 100)
             measured[side] = yield* writeRates(apis[side], kind, writes, count, concurrency)
           }
           // The first warms up
           if (round > 0) rounds.push(measured)
         }
-        yield* Console.log(
-          `${kind}, ${concurrency === 1 ? "one write at a time" : `${concurrency} at a time`} (load ${loadavg()[0]?.toFixed(1) ?? ""})`
-        )
         for (const verb of verbs) {
-          const rate = (side: (typeof sides)[number]) => Math.round(median(rounds.map((round) => round[side][verb])))
-          yield* Console.log(
-            `          ${verb.padEnd(8)} in process ${rate("memory")}/s, served ${rate("served")}/s, real ${rate("real")}/s`
+          row(`${verb} ${kind}, ${concurrency === 1 ? "one" : concurrency} at a time`, "writes/s", (side) =>
+            rounds.map((round) => round[side][verb])
           )
-          const inProcess = median(rounds.map(({ memory, real: reference }) => memory[verb] / reference[verb]))
-          const over = median(rounds.map(({ real: reference, served: http }) => http[verb] / reference[verb]))
-          yield* goal(`${verb}, in process: 20 times the real API server`, inProcess >= 20, times(inProcess))
-          yield* goal(`${verb}, served: 3 times the real API server`, over >= 3, times(over))
         }
       }
 
-      const seconds: Array<Record<(typeof sides)[number], number>> = []
+      const seconds: Array<Record<Side, number>> = []
       for (let round = 0; round <= 5; round += 1) {
-        const measured: Record<string, number> = {}
+        const measured = {} as Record<Side, number>
         for (const side of sides) measured[side] = yield* listSeconds(apis[side], lists)
         if (round > 0) seconds.push(measured)
       }
-      const taken = (side: (typeof sides)[number]) =>
-        `${(median(seconds.map((one) => one[side])) * 1000).toFixed(0)} ms`
-      yield* Console.log(
-        `list of ${listed} pods: in process ${taken("memory")}, served ${taken("served")}, real ${taken("real")} (load ${loadavg()[0]?.toFixed(1) ?? ""})`
-      )
-      const inProcess = median(seconds.map((one) => one.real / one.memory))
-      const over = median(seconds.map((one) => one.real / one.served))
-      yield* goal("list, in process: 20 times the real API server", inProcess >= 20, times(inProcess))
-      yield* goal("list, served: 3 times the real API server", over >= 3, times(over))
+      row(`list of ${shown(listed)} pods`, "pods/s", (side) => seconds.map((round) => listed / round[side]))
     })
   )
+
+const compareOrNot = (report: Report.Report): Effect.Effect<void, unknown> => {
+  const file = process.env["TEST_KUBECONFIG"]
+  if (file !== undefined && file !== "") return compare(report, file)
+  return Effect.sync(() => {
+    for (const [, place, goal] of places) {
+      for (const work of ["create, patch and delete pods and config maps", `list of ${shown(listed)} pods`]) {
+        report.leftOut({ what: `${work}, ${place}`, against, goal, why: "TEST_KUBECONFIG names none" })
+      }
+    }
+  })
+}
 
 // ---- watchers, sizes ------------------------------------------------------------------------------------------------
 
@@ -241,120 +256,145 @@ const collect = Effect.sync(() => {
   return (external + heapUsed) / 2 ** 20
 })
 
-/** What the second costs of what the first costs, measured in turns that are short against whatever else the machine does. */
-const costRatio = (
-  first: Cluster.Service,
-  second: Cluster.Service,
-  namespace: string
-): Effect.Effect<number, unknown> =>
+/** What a write costs on each of two, microseconds of CPU, in turns that are short against whatever else the machine does. */
+const costs = (first: Cluster.Service, second: Cluster.Service, namespace: string) =>
   Effect.gen(function* () {
-    const ratios: Array<number> = []
-    for (let round = 0; round < 60; round += 1) {
+    const all: { readonly first: Array<number>; readonly second: Array<number> } = { first: [], second: [] }
+    for (let round = 0; round < Math.max(20, part(60)); round += 1) {
       // Whoever comes second may find warmer caches, or pay for the other's garbage
       const turned = round % 2 === 1
       const before = yield* writeCost(turned ? second.admin : first.admin, namespace, 100)
       const after = yield* writeCost(turned ? first.admin : second.admin, namespace, 100)
-      if (round >= 10) ratios.push(turned ? before / after : after / before)
+      if (round < 10) continue
+      all.first.push((turned ? after : before) * 1e6)
+      all.second.push((turned ? before : after) * 1e6)
     }
-    return median(ratios)
+    return all
   })
 
 /** Watchers to which nothing happens: other namespaces, other types, other names. */
-const idleWatchers = Effect.scoped(
-  Effect.gen(function* () {
-    const [alone, watched] = yield* Effect.all([Cluster.make(), Cluster.make()])
-    for (const cluster of [alone, watched]) {
-      yield* cluster.seed([Fixtures.namespace("bench"), Fixtures.namespace("quiet")])
-    }
-    const api = watched.admin
-    for (let index = 0; index < 1000; index += 1) {
-      const name = `other-${index}`
-      yield* Effect.forkScoped(
-        Stream.runDrain(
-          index % 3 === 0
-            ? api.watch(Core.pods, { namespace: "quiet" })
-            : index % 3 === 1
-              ? api.watch(Core.configMaps, { namespace: "bench" })
-              : api.watch(Core.pods, {
-                  namespace: "bench",
-                  fields: [{ field: "metadata.name", operator: "=", value: name }]
-                })
+const idleWatchers = (report: Report.Report) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const [alone, watched] = yield* Effect.all([Cluster.make(), Cluster.make()])
+      for (const cluster of [alone, watched]) {
+        yield* cluster.seed([Fixtures.namespace("bench"), Fixtures.namespace("quiet")])
+      }
+      const api = watched.admin
+      for (let index = 0; index < watchers; index += 1) {
+        const name = `other-${index}`
+        yield* Effect.forkScoped(
+          Stream.runDrain(
+            index % 3 === 0
+              ? api.watch(Core.pods, { namespace: "quiet" })
+              : index % 3 === 1
+                ? api.watch(Core.configMaps, { namespace: "bench" })
+                : api.watch(Core.pods, {
+                    namespace: "bench",
+                    fields: [{ field: "metadata.name", operator: "=", value: name }]
+                  })
+          )
         )
-      )
-    }
-    yield* Effect.sleep("100 millis")
-    const open = (yield* watched.connections).length
-    if (open !== 1000) return yield* Effect.dieMessage(`${open} watchers of 1000 are open`)
-    const cost = (1 - 1 / (yield* costRatio(alone, watched, "bench"))) * 100
-    return yield* goal("1,000 idle watchers: under 5 % of write throughput", cost < 5, `${cost.toFixed(1)} %`)
-  })
-)
+      }
+      yield* Effect.sleep("100 millis")
+      const open = (yield* watched.connections).length
+      if (open !== watchers) return yield* Effect.dieMessage(`${open} watchers of ${watchers} are open`)
+      const { first, second } = yield* costs(alone, watched, "bench")
+      const lost = first.map((cost, index) => (1 - cost / (second[index] ?? Number.NaN)) * 100)
+      report.figure({
+        what: `write throughput, by CPU, that ${shown(watchers)} idle watchers cost`,
+        goal: { atMost: 5 },
+        value: Report.median(lost),
+        unit: "%",
+        rounds: lost.length
+      })
+    })
+  )
 
 /** A watcher that opened and never reads, and what it is told when it reads at last. */
-const neverReads = Effect.gen(function* () {
-  const measure = (watchers: number) =>
-    Effect.scoped(
-      Effect.flatMap(Cluster.make({ historyLimit: 5000 }), (cluster) =>
-        Effect.gen(function* () {
-          yield* cluster.seed([Fixtures.namespace("bench")])
-          const pulls = yield* Effect.forEach(Array.from({ length: watchers }), () =>
-            Effect.gen(function* () {
-              const { resourceVersion } = yield* cluster.admin.list(Core.pods, { namespace: "bench" })
-              const pull = yield* Stream.toPull(cluster.admin.watch(Core.pods, { namespace: "bench", resourceVersion }))
-              // Opens it: a watch that was never pulled would be no watch at all
-              const first = yield* Effect.forkScoped(pull)
-              yield* Effect.yieldNow()
-              return { pull, first }
-            })
-          )
-          yield* writeCost(cluster.admin, "bench", 1)
-          for (const { first } of pulls) yield* Fiber.join(first)
-          const before = yield* collect
-          yield* writeCost(cluster.admin, "bench", 5000)
-          const after = yield* collect
-          let expired = 0
-          for (const { pull } of pulls) {
-            const ending = yield* Effect.exit(pull)
-            if (Exit.isFailure(ending) && String(ending.cause).includes("KubeExpired")) expired += 1
-          }
-          return { growth: after - before, expired }
-        })
-      )
-    )
-  yield* measure(0)
-  const none = yield* measure(0)
-  const all = yield* measure(1000)
-  const each = ((all.growth - none.growth) * 2 ** 20) / 1000
-  yield* goal(
-    "1,000 watchers that never read cost no memory, and get 410",
-    each < 1024 && all.expired === 1000,
-    `${Math.max(0, each).toFixed(0)} bytes each over 15,000 writes, ${all.expired} told 410`
-  )
-})
-
-/** The cost of a write among 1,000 pods and among 100,000. */
-const objectsMatter = Effect.gen(function* () {
-  const filled = (count: number) =>
-    Effect.tap(Cluster.make(), (cluster) =>
-      Effect.zipRight(
-        cluster.seed([Fixtures.namespace("bench"), Fixtures.namespace("full")]),
-        Effect.forEach(
-          Array.from({ length: count / 1000 }, (_, index) => index),
-          (part) =>
-            cluster.seed(
-              Array.from({ length: 1000 }, (_, index) =>
-                Fixtures.pod(`p-${part}-${index}`, { namespace: "full", phase: "Running" })
-              )
-            ),
-          { discard: true }
+const neverReads = (report: Report.Report) =>
+  Effect.gen(function* () {
+    const measure = (watchers: number) =>
+      Effect.scoped(
+        Effect.flatMap(Cluster.make({ historyLimit: history }), (cluster) =>
+          Effect.gen(function* () {
+            yield* cluster.seed([Fixtures.namespace("bench")])
+            const pulls = yield* Effect.forEach(Array.from({ length: watchers }), () =>
+              Effect.gen(function* () {
+                const { resourceVersion } = yield* cluster.admin.list(Core.pods, { namespace: "bench" })
+                const pull = yield* Stream.toPull(
+                  cluster.admin.watch(Core.pods, { namespace: "bench", resourceVersion })
+                )
+                // Opens it: a watch that was never pulled would be no watch at all
+                const first = yield* Effect.forkScoped(pull)
+                yield* Effect.yieldNow()
+                return { pull, first }
+              })
+            )
+            yield* writeCost(cluster.admin, "bench", 1)
+            for (const { first } of pulls) yield* Fiber.join(first)
+            const before = yield* collect
+            yield* writeCost(cluster.admin, "bench", history)
+            const after = yield* collect
+            let expired = 0
+            for (const { pull } of pulls) {
+              const ending = yield* Effect.exit(pull)
+              if (Exit.isFailure(ending) && String(ending.cause).includes("KubeExpired")) expired += 1
+            }
+            return { growth: after - before, expired }
+          })
         )
       )
-    )
-  const few = yield* filled(1000)
-  const lots = yield* filled(held)
-  const ratio = yield* costRatio(few, lots, "full")
-  yield* goal("a write among 100,000 pods costs what it costs among 1,000", ratio < 1.5, times(ratio))
-})
+    yield* measure(0)
+    const none = yield* measure(0)
+    const all = yield* measure(watchers)
+    const crowd = `${shown(watchers)} watchers that never read`
+    report.figure({
+      what: `memory for each of ${crowd}, over ${shown(history * verbs.length)} writes`,
+      goal: { atMost: 1024 },
+      value: Math.max(0, ((all.growth - none.growth) * 2 ** 20) / watchers),
+      unit: "bytes"
+    })
+    report.figure({
+      what: `of ${crowd}, how many are told 410 when they read`,
+      goal: { atLeast: watchers },
+      value: all.expired,
+      unit: "watchers"
+    })
+  })
+
+/** The cost of a write among 1,000 pods and among 100,000. */
+const objectsMatter = (report: Report.Report) =>
+  Effect.gen(function* () {
+    const filled = (count: number) =>
+      Effect.tap(Cluster.make(), (cluster) =>
+        Effect.zipRight(
+          cluster.seed([Fixtures.namespace("bench"), Fixtures.namespace("full")]),
+          Effect.forEach(
+            Array.from({ length: count / 1000 }, (_, index) => index),
+            (part) =>
+              cluster.seed(
+                Array.from({ length: 1000 }, (_, index) =>
+                  Fixtures.pod(`p-${part}-${index}`, { namespace: "full", phase: "Running" })
+                )
+              ),
+            { discard: true }
+          )
+        )
+      )
+    const few = yield* filled(1000)
+    const lots = yield* filled(held)
+    const { first, second } = yield* costs(few, lots, "full")
+    report.costs({
+      what: `a write among ${shown(held)} pods, in process`,
+      against: "a write among 1,000",
+      goal: { atMost: 1.5 },
+      unit: "µs",
+      by: "cpu",
+      ours: second,
+      theirs: first
+    })
+  })
 
 /** Pods made by requests, in a process of its own. */
 const hold = withCluster((cluster) =>
@@ -372,55 +412,46 @@ const hold = withCluster((cluster) =>
   })
 )
 
-const heldMemory = Effect.gen(function* () {
-  const child = fork(self, ["hold"], { execArgv: [...process.execArgv, "--max-old-space-size=1024"] })
-  const answer = yield* Effect.promise(() =>
-    Promise.race([
-      once(child, "message").then(
-        ([message]) => message as { readonly count: number; readonly heap: number; readonly peak: number }
-      ),
-      once(child, "exit").then(() => undefined)
-    ])
-  )
-  yield* goal(
-    `${held} pods held in 1 GiB`,
-    answer !== undefined && answer.count === held && answer.heap <= 1024,
-    answer === undefined
-      ? "it ran out of a heap of 1 GiB"
-      : `${answer.heap.toFixed(0)} MiB held, peak ${answer.peak.toFixed(0)} MiB of resident memory`
-  )
-})
+const heldMemory = (report: Report.Report) =>
+  Effect.gen(function* () {
+    const child = Peers.forked(import.meta.url, ["hold", String(scale)], ["--max-old-space-size=1024"])
+    const answer = yield* Effect.promise(() =>
+      child.answer<{ readonly count: number; readonly heap: number; readonly peak: number }>().catch(() => undefined)
+    )
+    const what = `memory of ${shown(held)} pods`
+    const goal = { atMost: 1024 }
+    if (answer === undefined) return report.missed({ what, goal, why: "it ran out of a heap of 1 GiB" })
+    if (answer.count !== held) return yield* Effect.dieMessage(`${answer.count} pods of ${held} are held`)
+    report.figure({ what, goal, value: answer.heap, unit: "MiB" })
+    return report.figure({
+      what: `resident memory of ${shown(held)} pods at its peak`,
+      value: answer.peak,
+      unit: "MiB"
+    })
+  })
 
-/** All of it; prints each goal with its ratio. */
-const run: Effect.Effect<void, unknown> = Effect.gen(function* () {
-  const started = yield* Clock.currentTimeMillis
-  yield* Console.log(`store and scale, load ${loadavg()[0]?.toFixed(1) ?? "unknown"} at the start`)
-  yield* heldMemory
-  yield* idleWatchers
-  yield* neverReads
-  yield* objectsMatter
-  const file = process.env["TEST_KUBECONFIG"]
-  if (file === undefined || file === "") {
-    yield* Console.log("no comparison with a real API server: TEST_KUBECONFIG names none")
-  } else yield* compare(file)
-  const now = yield* Clock.currentTimeMillis
-  yield* Console.log(
-    `load ${loadavg()[0]?.toFixed(1) ?? "unknown"} at the end, ${((now - started) / 1000).toFixed(0)} s`
-  )
-})
-
-const parts: Readonly<Record<string, Effect.Effect<unknown, unknown>>> = {
-  serve,
-  hold,
-  all: run,
+const parts = {
   held: heldMemory,
   idle: idleWatchers,
   stalled: neverReads,
   objects: objectsMatter,
-  real: Effect.suspend(() => compare(process.env["TEST_KUBECONFIG"] ?? ""))
+  real: compareOrNot
+} satisfies Record<string, (report: Report.Report) => Effect.Effect<void, unknown>>
+
+const run = (wanted: string): Effect.Effect<void, unknown> => {
+  const chosen = Object.entries(parts).filter(([name]) => wanted === "all" || wanted === name)
+  if (chosen.length === 0) throw new Error(`no part ${wanted}; there are all, ${Object.keys(parts).join(", ")}`)
+  const report = Report.open("store-scale")
+  return Effect.forEach(
+    chosen,
+    ([name, run]) =>
+      Effect.zipRight(
+        Effect.sync(() => Report.progress(`  ${name}`)),
+        run(report)
+      ),
+    { discard: true }
+  )
 }
 
 const wanted = process.argv[2] ?? "all"
-const part = parts[wanted]
-if (part === undefined) throw new Error(`no part ${wanted}; there are ${Object.keys(parts).join(", ")}`)
-NodeRuntime.runMain(part)
+NodeRuntime.runMain(wanted === "serve" ? serve : wanted === "hold" ? hold : run(Report.args()[0] ?? "all"))

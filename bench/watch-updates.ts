@@ -1,27 +1,29 @@
 /**
- * From the wire to the classified update: `Watch` against the informer of `@kubernetes/client-node`, on the same bytes.
+ * From the wire to the classified update: `Watch` against the informers of `@kubernetes/client-node` and client-go, on the
+ * same bytes.
  *
- * For each event the informer splits off a line, runs JSON.parse, puts the object into a map and calls back. `Watch` does
+ * For each event client-node's informer splits off a line, runs JSON.parse, puts the object into a map and calls back. `Watch` does
  * that too, and checks the object against its schema, folds it into the evidence of its job, classifies the job where the
  * event changed anything that a classification reads, and tells an update where that changed.
  *
  * Server and clients are processes of their own. The events are prepared before and written as fast as the socket takes
- * them, one event an HTTP chunk as an API server does; first one client gets them, then the other, in short rounds. Run:
+ * them, one event an HTTP chunk as an API server does; the clients get them in turns, in short rounds. Each must count them all;
+ * the last one is looked at, and `Watch` must tell each change that is one. Run:
  *
- *     npm run bench -- watch-updates
+ *     npm run bench -- watch-updates [rounds] [events]
  *     node_modules/.bin/tsx --conditions=@dispatch-kubeflow/source --expose-gc bench/watch-updates.ts [rounds] [events]
  */
-import { type ChildProcess, fork } from "node:child_process"
-import { once } from "node:events"
-import { fileURLToPath } from "node:url"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as KubeApiLive from "@dispatch-kubeflow/k8s-live/KubeApiLive"
 import * as KubeConfig from "@dispatch-kubeflow/k8s-live/KubeConfig"
 import { KubeConfig as ClientNode, makeInformer } from "@kubernetes/client-node"
 import { Effect, Layer, Stream } from "effect"
+import * as Peers from "./peers.js"
 import * as RawServer from "./raw-server.js"
-import { median, ratio } from "./report.js"
+import * as Report from "./report.js"
 import * as Jobs from "./training-jobs.js"
 
 interface Fleet {
@@ -29,11 +31,12 @@ interface Fleet {
   readonly ranks: number
 }
 
-type Who = "ours" | "theirs"
+const whos = ["ours", "client-node", "client-go"] as const
+type Who = (typeof whos)[number]
 
 type Order =
   | ({ readonly order: "fleet" } & Fleet)
-  /** Makes so many pod events; answers the text that the last one shows. */
+  /** Makes so many pod events; answers the text that the last one shows, and how many are changes that are told. */
   | { readonly order: "prepare"; readonly events: number }
   /** Writes them to a client's watches on pods. */
   | { readonly order: "write"; readonly to: Who }
@@ -41,8 +44,8 @@ type Order =
   | { readonly order: "add" }
   | { readonly order: "requests" }
 
-// The informer is told from the others by what it selects
-const theirSelector = "client=informer"
+// Who watches is told by what is selected
+const selector = (who: Who): string => `client=${who}`
 
 const serve = (): void => {
   let fleet: Fleet = { jobs: 0, ranks: 0 }
@@ -93,7 +96,7 @@ const serve = (): void => {
         prepared = Array.from({ length: Math.ceil(frames.length / 512) }, (_, index) =>
           Buffer.concat(frames.slice(index * 512, (index + 1) * 512))
         )
-        process.send?.({ last: `"attempt ${change}"` })
+        process.send?.({ last: `"attempt ${change}"`, changes: Math.ceil(message.events / fleet.ranks) })
         return
       }
       case "write":
@@ -123,7 +126,8 @@ const serve = (): void => {
         json: { kind: "List", apiVersion: "v1", metadata: { resourceVersion: "5000" }, items: lists[last]?.() ?? [] }
       }
     }
-    const kind = `${last} of ${query.get("labelSelector") === theirSelector ? "theirs" : "ours"}`
+    const selected = query.get("labelSelector")
+    const kind = `${last} of ${whos.find((who) => selected === selector(who)) ?? "ours"}`
     const open = watches.get(kind) ?? new Set()
     watches.set(kind, open)
     let mine: RawServer.Body | undefined
@@ -142,56 +146,53 @@ const serve = (): void => {
 
 /** What a client is asked for. */
 type Wish =
-  /** Answers `Measured` when the events are through. */
+  /** Answers `Peers.Measured` when it has been told so much; the last of it shows the text. */
   | { readonly wish: "events"; readonly events: number; readonly last: string }
   /** Answers bytes. */
   | { readonly wish: "heap" }
   /** Answers when an update with the text has been told. */
   | { readonly wish: "until"; readonly text: string }
 
-interface Measured {
-  readonly seconds: number
-  /** Client CPU of all its threads, seconds. */
-  readonly cpu: number
-  readonly updates: number
-}
-
 /** Answers wishes. A client calls `seen` for what it gets, and is ready when it says so. */
-const client = (start: (seen: (isLast: (last: string) => boolean) => void, ready: () => void) => void): void => {
-  let last = ""
-  let updates = 0
-  let remaining = Number.POSITIVE_INFINITY
-  let done = (): void => undefined
+const client = (start: (seen: (shown: object) => void, ready: () => void) => void): void => {
+  let seen: (shown: object) => void = () => undefined
   process.on("message", (wish: Wish) => {
-    if (wish.wish === "heap") {
-      globalThis.gc?.()
-      process.send?.(process.memoryUsage().heapUsed)
-      return
-    }
     globalThis.gc?.()
-    last = wish.wish === "until" ? wish.text : wish.last
-    remaining = wish.wish === "until" ? Number.POSITIVE_INFINITY : wish.events
-    updates = 0
-    const started = performance.now()
-    const before = process.cpuUsage()
-    done = () => {
-      done = () => undefined
-      const { user, system } = process.cpuUsage(before)
-      const measured: Measured = {
-        seconds: (performance.now() - started) / 1000,
-        cpu: (user + system) / 1e6,
-        updates
+    switch (wish.wish) {
+      case "heap":
+        process.send?.(process.memoryUsage().heapUsed)
+        return
+      case "until":
+        seen = (shown) => {
+          if (JSON.stringify(shown).includes(wish.text)) process.send?.({})
+        }
+        break
+      case "events": {
+        let updates = 0
+        const started = performance.now()
+        const before = process.cpuUsage()
+        seen = (shown) => {
+          if (++updates < wish.events) return
+          const { user, system } = process.cpuUsage(before)
+          const measured: Peers.Measured = {
+            seconds: (performance.now() - started) / 1000,
+            cpu: (user + system) / 1e6,
+            updates
+          }
+          const text = JSON.stringify(shown)
+          if (updates > wish.events || !text.includes(wish.last)) {
+            throw new Error(`number ${updates} of ${wish.events} does not show ${wish.last}: ${text}`)
+          }
+          process.send?.(measured)
+        }
+        break
       }
-      process.send?.(measured)
     }
     process.send?.("listening")
   })
   process.on("disconnect", () => process.exit(0))
   start(
-    (isLast) => {
-      updates++
-      if (--remaining === 0 || (last !== "" && isLast(last))) done()
-    },
+    (shown) => seen(shown),
     () => process.send?.("ready")
   )
 }
@@ -205,7 +206,7 @@ const ours = (port: number, jobs: number): void =>
         yield* Stream.runForEach(watch(Watch.namespace(Jobs.namespace)), (update) =>
           Effect.sync(() => {
             if (++first === jobs) setTimeout(ready, 500)
-            seen((last) => JSON.stringify(update).includes(last))
+            seen(update)
           })
         )
       }).pipe(
@@ -219,7 +220,7 @@ const ours = (port: number, jobs: number): void =>
     )
   })
 
-const theirs = (port: number): void =>
+const clientNode = (port: number): void =>
   client((seen, ready) => {
     const config = new ClientNode()
     config.loadFromString(JSON.stringify(RawServer.kubeconfig(port)))
@@ -227,106 +228,123 @@ const theirs = (port: number): void =>
       config,
       `/api/v1/namespaces/${Jobs.namespace}/pods`,
       () => Promise.resolve({ apiVersion: "v1", kind: "PodList", metadata: { resourceVersion: "1" }, items: [] }),
-      theirSelector
+      selector("client-node")
     )
-    const counted = (): void => seen(() => false)
-    informer.on("add", counted)
-    informer.on("update", counted)
+    informer.on("add", seen)
+    informer.on("update", seen)
     informer.on("error", (error: unknown) => {
       throw error
     })
     void informer.start().then(() => setTimeout(ready, 500))
   })
 
-const file = fileURLToPath(import.meta.url)
-
-const answerOf = async <A>(child: ChildProcess): Promise<A> => {
-  const [value] = (await once(child, "message")) as [A]
-  return value
-}
-const ask = <A>(child: ChildProcess, order: Order | Wish): Promise<A> => {
-  const answer = answerOf<A>(child)
-  child.send(order)
-  return answer
-}
-const startClient = async (who: Who, port: number, jobs: number): Promise<ChildProcess> => {
-  const child = fork(file, [who, String(port), String(jobs)])
-  await answerOf(child)
+const startClient = async (who: "ours" | "client-node", port: number, jobs: number): Promise<Peers.Peer> => {
+  const child = Peers.forked(import.meta.url, [who, String(port), String(jobs)])
+  await child.answer()
   return child
 }
 
 const bench = async (): Promise<void> => {
-  const rounds = Number(process.argv[2] ?? 15)
-  const events = Number(process.argv[3] ?? 8_000)
-  const server = fork(file, ["serve"])
-  const port = await answerOf<number>(server)
+  const rounds = Report.count(0, 15)
+  const events = Report.count(1, 8_000)
+  const report = Report.open("watch-updates")
+  Peers.clientNode(report)
+  const server = Peers.forked(import.meta.url, ["serve"])
+  const port = await server.answer<number>()
+  const ask = <A>(peer: Peers.Peer, message: Order | Wish): Promise<A> => peer.ask<A>(message)
+  const go = Peers.go(report)
+  const file = join(Peers.temporary("watch-updates"), "kubeconfig")
+  writeFileSync(file, JSON.stringify(RawServer.kubeconfig(port)))
 
   const fleets: ReadonlyArray<Fleet> = [
     { jobs: 1000, ranks: 4 },
     { jobs: 1, ranks: 1000 }
   ]
   for (const fleet of fleets) {
+    Report.progress(`  ${fleet.jobs} TrainJobs of ${fleet.ranks} pods`)
     await ask(server, { order: "fleet", ...fleet })
-    const clients = {
-      ours: await startClient("ours", port, fleet.jobs),
-      theirs: await startClient("theirs", port, fleet.jobs)
+    const clients = new Map<Who, Peers.Peer>([
+      ["ours", await startClient("ours", port, fleet.jobs)],
+      ["client-node", await startClient("client-node", port, fleet.jobs)]
+    ])
+    if (!("why" in go)) {
+      const informer = go.start("informer", file, Jobs.namespace, selector("client-go"))
+      await informer.answer()
+      clients.set("client-go", informer)
     }
-    const measured: Record<Who, Array<Measured>> = { ours: [], theirs: [] }
+    const measured: Record<Who, Array<Report.Round>> = { ours: [], "client-node": [], "client-go": [] }
     // The first rounds warm up
     for (let round = -3; round < rounds; round++) {
-      const { last } = await ask<{ readonly last: string }>(server, { order: "prepare", events })
-      const turns: ReadonlyArray<Who> = round % 2 === 0 ? ["ours", "theirs"] : ["theirs", "ours"]
-      for (const who of turns) {
-        await ask(clients[who], { wish: "events", events, last })
-        const through = answerOf<Measured>(clients[who])
+      const { changes, last } = await ask<{ readonly last: string; readonly changes: number }>(server, {
+        order: "prepare",
+        events
+      })
+      const turns = [...clients]
+      for (let turn = 0; turn < turns.length; turn++) {
+        const [who, client] = turns[(turn + round + 3) % turns.length] ?? []
+        if (who === undefined || client === undefined) continue
+        await ask(client, { wish: "events", events: who === "ours" ? changes : events, last })
+        const through = client.answer<Peers.Measured>()
         await ask(server, { order: "write", to: who })
-        const one = await through
-        if (round >= 0) measured[who].push(one)
+        const { cpu, seconds } = await through
+        if (round >= 0) measured[who].push({ rate: events / seconds, cpu: cpu / events })
       }
     }
-    for (const who of ["ours", "theirs"] as const) clients[who].disconnect()
-    const times = (who: Who): Array<number> => measured[who].map(({ seconds }) => seconds)
-    const costs = (who: Who): Array<number> => measured[who].map(({ cpu }) => cpu)
-    const show = (name: string, who: Who): string =>
-      `  ${name.padEnd(34)} ${Math.round(events / median(times(who)))
-        .toString()
-        .padStart(7)}/s   client CPU ${((median(costs(who)) / events) * 1e6).toFixed(1)} us/event`
-    console.log(
-      [
-        `${fleet.jobs} TrainJobs of ${fleet.ranks} pods, ${events} pod events of ${JSON.stringify({ type: "MODIFIED", object: Jobs.pod(1, 1, 1) }).length} bytes, ${rounds} rounds interleaved`,
-        show("Watch (classified updates)", "ours"),
-        show("client-node informer (cache only)", "theirs"),
-        `  Watch : informer                   ${ratio(times("theirs"), times("ours"))} by time, ${ratio(costs("theirs"), costs("ours"))} by CPU; ${measured.ours[0]?.updates ?? 0} updates a round`
-      ].join("\n")
-    )
+    for (const one of clients.values()) one.stop()
+    const size = JSON.stringify({ type: "MODIFIED", object: Jobs.pod(1, 1, 1) }).length
+    const what =
+      `watch, wire to classified update, ${fleet.jobs === 1 ? "one TrainJob" : `${fleet.jobs} TrainJobs`} of ${fleet.ranks} pods, ` +
+      `${events} events of ${size} bytes a round`
+    const row = (who: Exclude<Who, "ours">, goal: { readonly goal?: { readonly atLeast: number } }): void =>
+      report.faster({
+        what,
+        against: `${who}'s informer`,
+        unit: "events/s",
+        ours: measured.ours,
+        theirs: measured[who],
+        ...goal
+      })
+    row("client-node", { goal: { atLeast: 2 } })
+    if ("why" in go) report.leftOut({ what, against: "client-go's informer", why: go.why })
+    else row("client-go", {})
   }
 
   await ask(server, { order: "fleet", jobs: 999, ranks: 4 })
   const watcher = await startClient("ours", port, 999)
   const { requests: before } = await ask<{ readonly requests: number }>(server, { order: "requests" })
   await ask(watcher, { wish: "until", text: '"run-999"' })
-  const told = answerOf(watcher)
+  const told = watcher.answer()
   await ask(server, { order: "add" })
   await told
   const { requests: after } = await ask<{ readonly requests: number }>(server, { order: "requests" })
-  watcher.disconnect()
-  console.log(`the 1000th TrainJob of a watched namespace: ${after - before} requests`)
+  watcher.stop()
+  report.figure({
+    what: "the 1000th TrainJob of a watched namespace",
+    goal: { atMost: 0 },
+    value: after - before,
+    unit: "requests"
+  })
 
   const heap = async (fleet: Fleet): Promise<number> => {
     await ask(server, { order: "fleet", ...fleet })
     const child = await startClient("ours", port, fleet.jobs)
     const bytes = await ask<number>(child, { wish: "heap" })
-    child.disconnect()
+    child.stop()
     return bytes
   }
   const few = await heap({ jobs: 100, ranks: 4 })
-  const lots = await heap({ jobs: 1100, ranks: 4 })
-  const large = await heap({ jobs: 100, ranks: 44 })
-  console.log(
-    `heap: ${Math.round(((lots - few) / 4000 / 1024) * 10) / 10} KiB for each watched pod of jobs of four (TrainJob, JobSet and Job included), ` +
-      `${Math.round(((large - few) / 4000 / 1024) * 10) / 10} KiB for each further pod of a job`
-  )
-  server.disconnect()
+  const kibibytes = (bytes: number): number => (bytes - few) / 4000 / 1024
+  report.figure({
+    what: "heap for each watched pod of jobs of four (TrainJob, JobSet and Job included)",
+    value: kibibytes(await heap({ jobs: 1100, ranks: 4 })),
+    unit: "KiB"
+  })
+  report.figure({
+    what: "heap for each further pod of a job",
+    value: kibibytes(await heap({ jobs: 100, ranks: 44 })),
+    unit: "KiB"
+  })
+  server.stop()
 }
 
 switch (process.argv[2]) {
@@ -336,8 +354,8 @@ switch (process.argv[2]) {
   case "ours":
     ours(Number(process.argv[3]), Number(process.argv[4]))
     break
-  case "theirs":
-    theirs(Number(process.argv[3]))
+  case "client-node":
+    clientNode(Number(process.argv[3]))
     break
   default:
     await bench()
