@@ -200,11 +200,10 @@ const decodeHead = Schema.decodeUnknownEither(Head)
 const decodePod = Schema.decodeUnknownEither(PodFile)
 const decodeIndex = Schema.decodeUnknownEither(Index)
 
-const encode = <A, I>(schema: Schema.Schema<A, I>): ((value: A) => string) =>
-  Schema.encodeSync(Schema.parseJson(schema))
-const encodeHead = encode(Head)
-const encodePod = encode(PodFile)
-const encodeIndex = encode(Index)
+// Evidence is picked field by field and its schemas transform nothing: it is its own encoding, and a watch writes often
+const encodeHead = (record: typeof Head.Encoded): string => JSON.stringify(record)
+const encodePod = (record: typeof PodFile.Encoded): string => JSON.stringify(record)
+const encodeIndex = (record: typeof Index.Encoded): string => JSON.stringify(record)
 
 const headKey = (key: string): string => `${key}/head`
 const podKey = (key: string, uid: string): string => `${key}/pod/${uid}`

@@ -20,7 +20,11 @@ import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
 import * as Objects from "@dispatch-kubeflow/testkit/stages/Objects"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import * as VirtualTime from "@dispatch-kubeflow/testkit/VirtualTime"
-import { Cause, Clock, Data, Effect, Exit, FastCheck, Option, Stream } from "effect"
+import { isDeepStrictEqual } from "node:util"
+import { Cause, Clock, Data, Effect, Exit, FastCheck, Option, Schema, Stream } from "effect"
+
+const encodeEvidence = Schema.encodeSync(Evidence.Evidence)
+const written = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
 const namespace = "default"
 const name = "run-1"
@@ -483,6 +487,10 @@ export const play = (it: History) =>
       for (const uid of seen)
         if (kept?.pods[uid] === undefined) wrongs.push(`the evidence of pod ${born.get(uid)} is lost`)
       for (const uid of Object.keys(kept?.pods ?? {})) seen.add(uid)
+      // What a store writes is the evidence as it is
+      if (kept !== undefined && !isDeepStrictEqual(written(kept), written(encodeEvidence(kept)))) {
+        wrongs.push("the evidence is not its own encoding")
+      }
       return kept
     })
 
