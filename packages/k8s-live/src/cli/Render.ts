@@ -37,9 +37,9 @@ export const capabilities = (answers: ReadonlyArray<CapabilityTable.Answer>, loo
   )
 
 /** What to do about answers that only a preflight finds. */
-export const unprobed = (answers: ReadonlyArray<CapabilityTable.Answer>): ReadonlyArray<string> =>
+export const unprobed = (answers: ReadonlyArray<CapabilityTable.Answer>, look: Look): ReadonlyArray<string> =>
   answers.some(({ support }) => support.answer === "unknown" && support.source === "probed")
-    ? ["", "Each invocation begins anew: --preflight probes what is unknown before it answers."]
+    ? ["", ...wrap("Each invocation begins anew: --preflight probes what is unknown before it answers.", look.width)]
     : []
 
 const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`

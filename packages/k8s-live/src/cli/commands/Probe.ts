@@ -65,9 +65,8 @@ export const capabilities = (invocation: Of<"capabilities">) =>
     const answers = yield* adapter.capabilities(found?.spec)
     if (explain === undefined) {
       const isProbed = invocation.preflight || common.readOnly
-      const more = isProbed ? [] : Render.unprobed(answers)
       yield* print(common, { namespace, capabilities: answers }, (look) =>
-        [Render.capabilities(answers, look), ...more].join("\n")
+        [Render.capabilities(answers, look), ...(isProbed ? [] : Render.unprobed(answers, look))].join("\n")
       )
       return ExitCode.ok
     }
