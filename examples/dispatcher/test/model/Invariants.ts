@@ -338,9 +338,11 @@ export const check = (world: World, seen: Memory, step: string): Effect.Effect<L
     const life = world.life()
     for (const { name, uid } of known) {
       const ref = { namespace, name, uid }
+      // Of what has no process no answer is a lie; then it is only asked now and then whether it answers with a reason
+      const isAsked = concernsAccess.has(step) || living.some(({ trainJobUid }) => trainJobUid === uid)
       const asked = [
-        ...(life === undefined || world.partitioned() ? [] : [["dispatcher", life.adapter] as const]),
-        ...(concernsNobody.has(step) ? [] : [["reader", world.reader] as const])
+        ...(!isAsked || life === undefined || world.partitioned() ? [] : [["dispatcher", life.adapter] as const]),
+        ...(!isAsked || concernsNobody.has(step) ? [] : [["reader", world.reader] as const])
       ]
       for (const [who, adapter] of asked) {
         const verdict = yield* atOnce(world, adapter.ceased(ref))
