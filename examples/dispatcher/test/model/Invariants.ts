@@ -381,12 +381,14 @@ const hasLostItsChance = (world: World, uid: string): Effect.Effect<boolean> =>
 /** With Kueue: submissions that are given up, and hold quota that another one could have. */
 const hoarders = (world: World): Effect.Effect<Lies> =>
   Effect.map(world.machines.view, (view) =>
-    [...world.fenced.keys()].flatMap((uid) =>
-      view
-        .ownedBy(KueueObjects.workloads, uid)
-        .filter((workload) => KueueObjects.takesQuota(workload) && !world.released.has(workload.metadata.uid))
-        .map(({ metadata }) => `Workload ${metadata.name} is fenced, and holds quota`)
-    )
+    [...world.fenced.keys()]
+      .filter((uid) => !world.released.has(uid))
+      .flatMap((uid) =>
+        view
+          .ownedBy(KueueObjects.workloads, uid)
+          .filter((workload) => KueueObjects.takesQuota(workload) && !world.released.has(workload.metadata.uid))
+          .map(({ metadata }) => `Workload ${metadata.name} is fenced, and holds quota`)
+      )
   )
 
 /** After everything was mended and time has passed: no run is stuck where it could go on. */

@@ -104,7 +104,7 @@ export interface World {
   readonly letIn: ReadonlyMap<string, number>
   /** When the dispatcher first wrote down that nothing more is started for a TrainJob, by uid. */
   readonly fenced: ReadonlyMap<string, number>
-  /** With Kueue: Workloads that a person has released. */
+  /** With Kueue: Workloads that a person has released, and TrainJobs whose held Workload a person has deleted, by uid. */
   readonly released: ReadonlySet<string>
   /** With Kueue: since when the check's controller is stopped while the dispatcher lives. */
   readonly uncontrolledSince: () => number | undefined
@@ -670,6 +670,9 @@ export const make = (script: Script, pieces: Pieces = {}) =>
             if (workload === undefined) return
             const ref = { namespace, name: workload.metadata.name }
             if (command._tag === "Release") released.add(workload.metadata.uid)
+            // Kueue makes another, and the hold is lost with the one before
+            const owner = Objects.controllerOf(workload)?.uid ?? ""
+            if (command._tag === "DeleteWorkload" && fenced.has(owner)) released.add(owner)
             return yield* Effect.ignore(
               command._tag === "DeleteWorkload"
                 ? admin.remove(Kueue.workloads, ref, { propagation: "Background" })
