@@ -255,10 +255,12 @@ const truce = 500
 /** The same for a JobSet that its Trainer starts again: a real one is stopped every 0.15 s, for as long as nobody interferes. */
 const childTruce = 150
 
-/** When a job that was stopped just now may be stopped again; undefined when it is now. */
-const truceOf = (context: Context, memory: Memory, uid: string, length: number): Wake | undefined => {
+/** Notes that a job is stopped now; where it was stopped within the truce, answers when it may be instead. */
+const truceBefore = (context: Context, memory: Memory, uid: string, length: number): Wake | undefined => {
   const since = context.now() - (memory.stops.get(uid) ?? Number.NEGATIVE_INFINITY)
-  return since < length ? { key: context.key, wait: length - since } : undefined
+  if (since < length) return { key: context.key, wait: length - since }
+  memory.stops.set(uid, context.now())
+  return undefined
 }
 
 function* reconcileJob(context: Context, job: Kinds.Job, options: Kueue.Options, memory: Memory): Work {
@@ -383,10 +385,8 @@ function* halt(
   memory: Memory,
   message: string
 ): Generator<Act, Wake | undefined, Answer> {
-  const { uid } = job.object.metadata
-  const pause = job.type === Objects.jobSets ? truceOf(context, memory, uid, truce) : undefined
+  const pause = truceBefore(context, memory, job.object.metadata.uid, job.type === Objects.jobSets ? truce : 0)
   if (pause !== undefined) return pause
-  memory.stops.set(uid, context.now())
   yield* suspend(job)
   if (job.type === Objects.jobSets) yield* tell(context, job, "Stopped", message)
   return undefined
@@ -402,9 +402,8 @@ function* reconcileChild(context: Context, jobSet: Objects.JobSet, parent: Objec
   if (isAdmitted || isOver || Kinds.finishedBy(parent.status?.conditions, "Complete") !== undefined) return
   // Trainer starts it again while the TrainJob says so: that of a Workload that still counts is stopped meanwhile, that of a
   // finished one is not, and the two go on for ever
-  const pause = truceOf(context, memory, jobSet.metadata.uid, childTruce)
+  const pause = truceBefore(context, memory, jobSet.metadata.uid, childTruce)
   if (pause !== undefined) return [pause]
-  memory.stops.set(jobSet.metadata.uid, context.now())
   const job = Kinds.jobSetOf(context.view, jobSet)
   yield* suspend(job)
   yield* tell(context, job, "Suspended", "Kueue managed child job suspended")
