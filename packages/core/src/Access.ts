@@ -160,14 +160,12 @@ export const remedy = ({ attributes }: Need): string =>
 
 const judge = (asked: Need, answer: KubeApi.AccessAnswer): Review => {
   if (answer.allowed) return { _tag: "Allowed" }
-  const may = `may not ${describe(asked)}`
   // With an evaluation error a "false" only says that one authorizer could not be asked
-  return answer.evaluationError === undefined
-    ? {
-        _tag: "Denied",
-        message: `${may}${answer.reason === undefined ? "" : ` (${answer.reason})`}: ${remedy(asked)}`
-      }
-    : { _tag: "Errored", message: `whether one may ${describe(asked)} is not known: ${answer.evaluationError}` }
+  if (answer.evaluationError !== undefined) {
+    return { _tag: "Errored", message: `whether one may ${describe(asked)} is not known: ${answer.evaluationError}` }
+  }
+  const refusal = `may not ${describe(asked)}${answer.reason === undefined ? "" : ` (${answer.reason})`}`
+  return { _tag: "Denied", refusal, message: `${refusal}: ${remedy(asked)}` }
 }
 
 /** Asks one review. Never fails: a review that fails is an `Errored` answer, which is not a denial. */

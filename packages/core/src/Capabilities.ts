@@ -187,7 +187,10 @@ export const make = Effect.fn("Capabilities.make")(function* (config: AdapterCon
             ...now,
             facts: {
               ...now.facts,
-              review: { ...now.facts.review, [key]: { _tag: "Denied", message: error.message } }
+              review: {
+                ...now.facts.review,
+                [key]: { _tag: "Denied", message: error.message, refusal: error.message }
+              }
             }
           }))
     },

@@ -47,8 +47,7 @@ const reviewOutcome = (outcome: Access.Outcome): { readonly outcome: Outcome; re
     case "Denied":
       return outcome.need.optional
         ? { outcome: "skipped", found: `denied; optional: ${outcome.review.message}` }
-        : // What to grant is the remedy, which is told beside it
-          { outcome: "failed", found: outcome.review.message.replace(`: ${Access.remedy(outcome.need)}`, "") }
+        : { outcome: "failed", found: outcome.review.refusal }
     case "Errored":
       return { outcome: "unknown", found: outcome.review.message }
     case "NotAsked":

@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest"
 const reviews: ReadonlyArray<Facts["review"]["log"]> = [
   { _tag: "NotAsked" },
   { _tag: "Allowed" },
-  { _tag: "Denied", message: "may not get pods/log" },
+  { _tag: "Denied", message: "may not get pods/log", refusal: "may not get pods/log" },
   { _tag: "Errored", message: "the authorizer does not answer" }
 ]
 const holds: ReadonlyArray<Facts["hold"]> = [
@@ -200,7 +200,10 @@ describe("the table, row by row", () => {
   it("P01: without get pods/log OutputRead and OutputFollow are no, probed, with the reason", () => {
     const facts: Facts = {
       ...plain,
-      review: { ...plain.review, log: { _tag: "Denied", message: "may not get pods/log" } }
+      review: {
+        ...plain.review,
+        log: { _tag: "Denied", message: "may not get pods/log", refusal: "may not get pods/log" }
+      }
     }
     for (const capability of ["OutputRead", "OutputFollow"] as const) {
       expect(of(capability, facts)).toEqual({ answer: "no", source: "probed", reason: "may not get pods/log" })
@@ -222,7 +225,10 @@ describe("the table, row by row", () => {
   it("watch on pods is asked to follow only", () => {
     const facts: Facts = {
       ...plain,
-      review: { ...plain.review, watch: { _tag: "Denied", message: "may not watch pods" } }
+      review: {
+        ...plain.review,
+        watch: { _tag: "Denied", message: "may not watch pods", refusal: "may not watch pods" }
+      }
     }
     expect(of("OutputRead", facts).answer).toBe("yes")
     expect(of("OutputFollow", facts)).toMatchObject({ answer: "no", reason: "may not watch pods" })

@@ -8,7 +8,8 @@
 export type Review =
   | { readonly _tag: "NotAsked" }
   | { readonly _tag: "Allowed" }
-  | { readonly _tag: "Denied"; readonly message: string }
+  /** `refusal` is what was refused and why; `message` says with it what to grant. */
+  | { readonly _tag: "Denied"; readonly message: string; readonly refusal: string }
   | { readonly _tag: "Errored"; readonly message: string }
 
 /** How the hold round trip of the preflight ended. `Undecided`: it could not be tried, which proves nothing. */

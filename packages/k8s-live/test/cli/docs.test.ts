@@ -1,5 +1,4 @@
 import * as CommandLine from "@dispatch-kubeflow/k8s-live/cli/CommandLine"
-import * as Reference from "@dispatch-kubeflow/k8s-live/cli/Reference"
 import { describe, expect, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 
@@ -12,12 +11,6 @@ const program = CommandLine.define(
 const commands = CommandLine.leaves(program)
 
 describe("docs/cli.md", () => {
-  for (const [part, text] of Reference.parts()) {
-    it(`its part "${part}" is what the definitions say (npm run docs:reference)`, () => {
-      expect(page).toContain(`<!-- generated: ${part} -->\n${text}\n<!-- end -->`)
-    })
-  }
-
   it("names every command, in the order of the definitions", () => {
     const told = [...page.matchAll(/^## ([a-z]+( [a-z]+)?)$/gm)].map(([, name]) => name)
     expect(told).toEqual(commands.map(CommandLine.nameOf))

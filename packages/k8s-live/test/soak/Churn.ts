@@ -148,7 +148,12 @@ export const place = (world: World, index: number, isLogged: boolean): Effect.Ef
           "KubeConflict",
           () => Effect.void
         )
-        yield* ignoreGone(Kwok.served(api, { namespace, name: pod.metadata.name }, "node"))
+        // It tries again itself while the server is away
+        yield* Effect.catchTag(
+          Kwok.served(api, { namespace, name: pod.metadata.name }, "node"),
+          "KubeNotFound",
+          () => Effect.void
+        )
         const reader = yield* Effect.fork(Logs.follow(adapter, ref, log, logs, complain))
         // Three of four logs last to the end: they are long, and always about as many are followed
         const total =
