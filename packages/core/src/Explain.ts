@@ -61,14 +61,25 @@ export const make = (
           .filter((observation) => Evidence.trainJobNameOf(observation) === name)
       })
 
-    const events = ({ namespace, name }: TrainJobRef) =>
+    /** The Events about a TrainJob, and the warnings about what it is made of. */
+    const events = ({ namespace, name }: TrainJobRef, { jobSets, jobs }: Evidence.Evidence) =>
       Effect.gen(function* () {
-        const { items } = yield* api.list(Core.events, {
-          namespace,
-          fields: Selector.fields({ "involvedObject.kind": "TrainJob", "involvedObject.name": name })
-        })
+        const selections = [
+          Selector.fields({ "involvedObject.kind": "TrainJob", "involvedObject.name": name }),
+          Core.warningsOfParts
+        ]
+        const [own, parts] = yield* Effect.all(
+          selections.map((fields) => api.list(Core.events, { namespace, fields })),
+          { concurrency }
+        )
         const at = yield* Clock.currentTimeMillis
-        return items.map((object) => ({ _tag: "Event" as const, object, at }))
+        const about = ({ involvedObject: { uid } }: Core.Event): boolean =>
+          typeof uid === "string" && (jobSets[uid] !== undefined || jobs[uid] !== undefined)
+        return [...(own?.items ?? []), ...(parts?.items ?? []).filter(about)].map((object) => ({
+          _tag: "Event" as const,
+          object,
+          at
+        }))
       })
 
     const node = (name: string) =>
@@ -88,7 +99,7 @@ export const make = (
         )
         const more = yield* Effect.all(
           [
-            optionally("Events", unasked, events(ref)),
+            optionally("Events", unasked, events(ref, gathered)),
             config.kueue === undefined && !queued
               ? Effect.succeed([])
               : optionally("Workloads", unasked, workloads(ref)),

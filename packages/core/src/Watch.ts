@@ -71,13 +71,17 @@ const largeJob = 64
 
 const isLarge = (evidence: Evidence.Evidence): boolean => Object.keys(evidence.pods).length > largeJob
 
+// Of objects of others, which never come, the Events come all the same
+const earlyKept = 256
+
 // What could not be read is tried again, and the store is swept, at this pace
 const tick = "30 seconds"
 const ticksPerSweep = 120
 // A permission that was refused may be granted meanwhile
 const forbiddenFor = 300_000
 
-type Kind = "TrainJob" | "JobSet" | "Job" | "Pod" | "Workload" | "Event"
+/** `Warning`: Events about what TrainJobs are made of, where something is amiss. */
+type Kind = "TrainJob" | "JobSet" | "Job" | "Pod" | "Workload" | "Event" | "Warning"
 
 interface Objects {
   readonly TrainJob: Trainer.TrainJob
@@ -86,18 +90,19 @@ interface Objects {
   readonly Pod: Core.Pod
   readonly Workload: Kueue.Workload
   readonly Event: Core.Event
+  readonly Warning: Core.Event
 }
 
 type Input =
   | { readonly [K in Kind]: { readonly kind: K; readonly event: Follow.FollowEvent<Objects[K]> } }[Kind]
-  | { readonly kind: "Unavailable"; readonly of: "Workload" | "Event"; readonly error: KubeError }
+  | { readonly kind: "Unavailable"; readonly of: "Workload" | "Event" | "Warning"; readonly error: KubeError }
   | { readonly kind: "Tick" }
 
 type ObjectObservation = Exclude<Evidence.Observation, { readonly _tag: "Node" }>
 
 const observe = (kind: Kind, object: Objects[Kind], presence: Evidence.Presence, at: number): ObjectObservation => {
   // The kind says the type; the union of pairs cannot be built without saying so
-  if (kind === "Event") return { _tag: "Event", object: object as Core.Event, at }
+  if (kind === "Event" || kind === "Warning") return { _tag: "Event", object: object as Core.Event, at }
   return { _tag: kind, object, presence, at } as ObjectObservation
 }
 
@@ -195,7 +200,7 @@ export const make = (
           Follow.follow(api, resource, selection, options.follow),
           (event) => ({ kind, event }) as unknown as Input
         )
-      const unavailable = (of: "Workload" | "Event", error: KubeError): Stream.Stream<Input> =>
+      const unavailable = (of: "Workload" | "Event" | "Warning", error: KubeError): Stream.Stream<Input> =>
         Stream.make({ kind: "Unavailable" as const, of, error })
       const isUnserved = (error: KubeError): boolean => error._tag === "KubeNotFound" && error.subject === "type"
 
@@ -208,24 +213,24 @@ export const make = (
             )
           : Stream.fail(error)
       )
-      const events = Stream.catchAll(
-        follow("Event", Core.events, {
-          ...where,
-          fields: Selector.fields({
-            "involvedObject.kind": "TrainJob",
-            ...(scope._tag === "Ref" ? { "involvedObject.name": scope.ref.name } : {})
-          })
-        }),
-        (error): Stream.Stream<Input, KubeError> =>
-          error._tag === "KubeForbidden" || isUnserved(error) ? unavailable("Event", error) : Stream.fail(error)
-      )
+      const events = (kind: "Event" | "Warning", fields: Selector.FieldSelector): Stream.Stream<Input, KubeError> =>
+        Stream.catchAll(follow(kind, Core.events, { ...where, fields }), (error): Stream.Stream<Input, KubeError> =>
+          error._tag === "KubeForbidden" || isUnserved(error) ? unavailable(kind, error) : Stream.fail(error)
+        )
       return [
         follow("TrainJob", Trainer.trainJobs, named),
         follow("JobSet", JobSet.jobSets, named),
         follow("Job", Batch.jobs, started),
         follow("Pod", Core.pods, started),
         ...(config.kueue === undefined ? [] : [workloads]),
-        events,
+        events(
+          "Event",
+          Selector.fields({
+            "involvedObject.kind": "TrainJob",
+            ...(scope._tag === "Ref" ? { "involvedObject.name": scope.ref.name } : {})
+          })
+        ),
+        events("Warning", Core.warningsOfParts),
         Stream.repeatEffect(Effect.as(Effect.sleep(tick), { kind: "Tick" as const }))
       ]
     }
@@ -243,6 +248,10 @@ export const make = (
       // The names of which everything is told that is to be told, but what their own objects bring
       const settled = new Set<string>()
       const large = new Set<string>()
+      // The TrainJob of a JobSet or a Job, by its uid: an Event names its own object alone
+      const owners = new Map<string, string>()
+      // Events about objects that were not seen yet: each type has a watch of its own
+      const early = new Map<string, ReadonlyArray<Extract<ObjectObservation, { readonly _tag: "Event" }>>>()
       // Pods of many jobs share Nodes: a Node that was read for one of them serves the others of the same read
       const nodesRead = new Map<string, Evidence.Observation>()
       let nodesForbiddenUntil = 0
@@ -254,10 +263,44 @@ export const make = (
         "Job",
         "Pod",
         "Event",
+        "Warning",
         ...(config.kueue === undefined ? [] : ["Workload"])
       ]
 
       const key = (name: string): EvidenceStore.Key => ({ namespace: namespaceOf(scope), name })
+
+      const nameOf = (observation: ObjectObservation): string | undefined =>
+        observation._tag === "Event" && observation.object.involvedObject.kind !== "TrainJob"
+          ? owners.get(observation.object.involvedObject.uid ?? "")
+          : Evidence.trainJobNameOf(observation)
+
+      /** Puts an observation to those of its TrainJob, and after an object the Events that came before it. */
+      const sort = (groups: Map<string, Array<ObjectObservation>>, observation: ObjectObservation): void => {
+        const name = nameOf(observation)
+        if (name === undefined) {
+          if (observation._tag === "Event") remember(observation)
+          return
+        }
+        if (!isInScope(scope, name)) return
+        const group = groups.get(name) ?? []
+        if (group.length === 0) groups.set(name, group)
+        group.push(observation)
+        if (observation._tag !== "JobSet" && observation._tag !== "Job") return
+        const { uid } = observation.object.metadata
+        owners.set(uid, name)
+        group.push(...(early.get(uid) ?? []))
+        early.delete(uid)
+      }
+
+      const remember = (event: Extract<ObjectObservation, { readonly _tag: "Event" }>): void => {
+        const { kind, uid } = event.object.involvedObject
+        if ((kind !== "JobSet" && kind !== "Job") || typeof uid !== "string") return
+        const others = (early.get(uid) ?? []).filter(({ object }) => object.reason !== event.object.reason)
+        early.delete(uid)
+        early.set(uid, [...others, event])
+        const [oldest] = early.keys()
+        if (early.size > earlyKept && oldest !== undefined) early.delete(oldest)
+      }
 
       /** Reads Nodes and keeps what is seen. What fails is tried again at the next event of its pods, or tick. */
       const readNodes = (
@@ -409,7 +452,7 @@ export const make = (
         at: number
       ): Effect.Effect<ReadonlyArray<ObjectObservation>> =>
         // Events expire: that means nothing
-        kind === "Event"
+        kind === "Event" || kind === "Warning"
           ? Effect.succeed([])
           : kind === "Pod"
             ? Effect.forEach(objects, (pod) => confirm(pod as Core.Pod, presence, at), { concurrency })
@@ -452,6 +495,7 @@ export const make = (
                 take(evidence.workloads, (it) => it.workload)
                 break
               case "Event":
+              case "Warning":
                 break
             }
           }
@@ -521,6 +565,7 @@ export const make = (
       const forget = Effect.map(store.keys, (keys) => {
         const kept = new Set(keys.filter((it) => it.namespace === namespaceOf(scope)).map(({ name }) => name))
         for (const [uid, { ref }] of told) if (!kept.has(ref.name)) told.delete(uid)
+        for (const [uid, name] of owners) if (!kept.has(name)) owners.delete(uid)
         for (const names of [settled, large, unread]) {
           for (const name of names.keys()) if (!kept.has(name)) names.delete(name)
         }
@@ -547,24 +592,21 @@ export const make = (
           }
           const names = new Set<string>()
           if (input.kind === "Unavailable") {
-            settled.clear()
-            missing.set(
-              input.of,
-              input.of === "Event"
-                ? "Events cannot be read: they are missing as evidence."
-                : "Kueue's Workloads are not served: evictions and preemptions are not seen."
-            )
-            yield* onProblem({ _tag: "Unavailable", kind: input.of, error: input.error })
             listed.add(input.of)
+            const kind = input.of === "Warning" ? "Event" : input.of
+            if (!missing.has(kind)) {
+              settled.clear()
+              missing.set(
+                kind,
+                kind === "Event"
+                  ? "Events cannot be read: they are missing as evidence."
+                  : "Kueue's Workloads are not served: evictions and preemptions are not seen."
+              )
+              yield* onProblem({ _tag: "Unavailable", kind, error: input.error })
+            }
           } else {
             const groups = new Map<string, Array<ObjectObservation>>()
-            for (const observation of yield* observations(input.kind, input.event)) {
-              const name = Evidence.trainJobNameOf(observation)
-              if (name === undefined || !isInScope(scope, name)) continue
-              const group = groups.get(name)
-              if (group === undefined) groups.set(name, [observation])
-              else group.push(observation)
-            }
+            for (const observation of yield* observations(input.kind, input.event)) sort(groups, observation)
             for (const [name, group] of groups) {
               if (isLarge((yield* keep(name, group)).after)) large.add(name)
               names.add(name)
@@ -644,12 +686,7 @@ export const make = (
               add(yield* handle(input))
               continue
             }
-            const observation = observe(input.kind, input.event.object, "present", clock.unsafeCurrentTimeMillis())
-            const name = Evidence.trainJobNameOf(observation)
-            if (name === undefined || !isInScope(scope, name)) continue
-            const group = held.get(name)
-            if (group === undefined) held.set(name, [observation])
-            else group.push(observation)
+            sort(held, observe(input.kind, input.event.object, "present", clock.unsafeCurrentTimeMillis()))
           }
           yield* release
           return Chunk.unsafeFromArray(updates)

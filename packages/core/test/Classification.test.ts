@@ -25,6 +25,7 @@ import {
   trainJob,
   unreachable,
   waiting,
+  warning,
   workload
 } from "./EvidenceFixtures.js"
 
@@ -509,6 +510,63 @@ describe("states", () => {
             3
           ),
           3
+        )
+      ],
+      { state: "Pending", cause: undefined }
+    ],
+    [
+      "a Job that the server refuses to make: the Event about the JobSet is the only sign",
+      [
+        seen.job(job(), 0, "seen"),
+        seen.event(warning("JobSet", 'job "run-1-node-0" creation failed with error: invalid', 1), 1)
+      ],
+      { state: "Pending", cause: { _tag: "Misconfigured", reason: "JobCreationFailed" } }
+    ],
+    [
+      "a Job that was refused first, and was made then",
+      [
+        seen.event(warning("JobSet", 'job "run-1-node-0" creation failed with error: invalid', 1), 1),
+        seen.job({ ...job(), metadata: { ...job().metadata, creationTimestamp: at(2) } }, 2)
+      ],
+      { state: "Pending", cause: undefined }
+    ],
+    [
+      "pods that PodSecurity refuses",
+      [
+        seen.job(job(), 0),
+        seen.event(
+          warning("Job", 'Error creating: pods "a" is forbidden: violates PodSecurity "restricted:latest": x', 1),
+          1
+        )
+      ],
+      { state: "Pending", cause: { _tag: "Misconfigured", reason: "FailedCreate" } }
+    ],
+    [
+      "rank 1 is more than a ResourceQuota allows, rank 0 runs and waits for it",
+      [
+        seen.job(job(), 0),
+        seen.pod(pod({ uid: "p0", container: running(1) }), 1),
+        seen.event(warning("Job", 'Error creating: pods "a" is forbidden: exceeded quota: q, requested: pods=1', 1), 1)
+      ],
+      { state: "Running", cause: { _tag: "NoCapacity", reason: "FailedCreate" }, alive: true }
+    ],
+    [
+      "a quota that was exceeded for a while",
+      [
+        seen.job(job(), 0),
+        seen.pod(pod({ uid: "p0", container: running(1) }), 1),
+        seen.event(warning("Job", 'Error creating: pods "a" is forbidden: exceeded quota: q, requested: pods=1', 1), 1),
+        seen.pod(pod({ uid: "p1", index: 1, created: 9, container: running(10) }), 10)
+      ],
+      { state: "Running", cause: undefined, alive: true }
+    ],
+    [
+      "pods that cannot be made while a webhook cannot be reached: it passes",
+      [
+        seen.job(job(), 0),
+        seen.event(
+          warning("Job", 'Error creating: Internal error occurred: failed calling webhook "w": connection refused', 1),
+          1
         )
       ],
       { state: "Pending", cause: undefined }

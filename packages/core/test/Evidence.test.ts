@@ -6,9 +6,11 @@ import { parameters } from "@dispatch-kubeflow/testkit/Properties"
 import { describe, expect, it } from "@effect/vitest"
 import { DateTime, FastCheck as fc, Option, Schema } from "effect"
 import {
+  at as atSecond,
   base,
   condition,
   disruption,
+  event,
   evidenceOf,
   failed,
   job,
@@ -26,6 +28,7 @@ import {
   seen,
   terminated,
   trainJob,
+  warning,
   workload
 } from "./EvidenceFixtures.js"
 
@@ -270,6 +273,29 @@ describe("Evidence laws", () => {
 })
 
 describe("Evidence", () => {
+  it("a warning that comes again and again is one, with its first time and its first words", () => {
+    const tried = (n: number, why: string, at = n): Seen =>
+      seen.event(
+        warning("Job", `Error creating: pods "run-1-node-0-0-${n}x" is forbidden: ${why}`, n, { uid: `w${n}` }),
+        at
+      )
+    const many = Array.from({ length: 100 }, (_, n) => tried(n + 1, "exceeded quota: q"))
+    const kept = evidenceOf(...base, seen.event(event("Stopped", "by Kueue", 0), 0), ...many)
+    expect(kept.events).toMatchObject([
+      { reason: "Stopped" },
+      { reason: "FailedCreate", uid: "w100", message: expect.stringContaining("-1x") as string, firstAt: atSecond(1) }
+    ])
+    expect(Evidence.foldAll(kept, many)).toEqual(kept)
+    expect(evidenceOf(...base, tried(2, "exceeded quota: q"), tried(1, "exceeded quota: q", 3)).events).toMatchObject([
+      { uid: "w2", firstAt: atSecond(1), at: atSecond(2) }
+    ])
+    // Other words are another reason
+    expect(Evidence.foldAll(kept, [tried(101, "violates PodSecurity")]).events).toMatchObject([
+      { reason: "Stopped" },
+      { message: expect.stringContaining("PodSecurity") as string, firstAt: atSecond(1) }
+    ])
+  })
+
   it("K01: the first real termination record wins, ContainerStatusUnknown afterwards does not replace it", () => {
     const evidence = evidenceOf(
       seen.pod(pod({ version: 1, container: terminated(0, "Completed", 9) }), 9),

@@ -304,6 +304,22 @@ export const event = (reason: string, message: string, second: number): Event =>
   lastTimestamp: at(second)
 })
 
+/** A warning about the JobSet `js` or the Job `job`. */
+export const warning = (
+  about: "JobSet" | "Job",
+  message: string,
+  second: number,
+  fields: { readonly uid?: string } = {}
+): Event => ({
+  ...event(about === "JobSet" ? "JobCreationFailed" : "FailedCreate", message, second),
+  metadata: { name: `${name}.${about}`, namespace, uid: fields.uid ?? `warning-${about}` },
+  involvedObject:
+    about === "JobSet"
+      ? { kind: about, name, namespace, uid: "js" }
+      : { kind: about, name: `${name}-node-0`, namespace, uid: "job" },
+  type: "Warning"
+})
+
 export type Seen = Evidence.Observation
 
 export const seen = {

@@ -5,8 +5,11 @@ import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as Registry from "@dispatch-kubeflow/testkit/Registry"
 import * as Rbac from "@dispatch-kubeflow/testkit/Rbac"
+import * as Objects from "@dispatch-kubeflow/testkit/stages/Objects"
+import * as Views from "@dispatch-kubeflow/testkit/stages/Views"
+import type * as Store from "@dispatch-kubeflow/testkit/Store"
 import { describe, expect, it } from "@effect/vitest"
-import { Clock, DateTime, Effect, Fiber, Layer, Option, TestClock } from "effect"
+import { Clock, DateTime, Effect, Either, Fiber, Layer, Option, TestClock } from "effect"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { injected, layer, namespace, prepare, requests, start } from "./WatchWorld.js"
@@ -104,8 +107,8 @@ describe("Watch", () => {
         "watch jobs": 1,
         "list pods": 1,
         "watch pods": 1,
-        "list events": 1,
-        "watch events": 1,
+        "list events": 2,
+        "watch events": 2,
         "get nodes": 6
       })
     }).pipe(Effect.provide(layer()))
@@ -131,6 +134,76 @@ describe("Watch", () => {
       expect(states(watching.updates)).toEqual(["Pending", "Running", "Stopping", "Failed"])
       // another run's submission is out of scope
       expect(new Set(watching.updates.map(({ ref }) => ref.name))).toEqual(new Set(["run-1"]))
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped(
+    "pods that the server refuses: told once, however often it is tried, and taken back when they are made",
+    () => {
+      let quota = 1
+      const admission: Store.Admission = {
+        name: "quota",
+        phase: "validating",
+        admit: ({ definition, operation, state }) =>
+          definition.plural === "pods" &&
+          operation === "CREATE" &&
+          Views.of(state).list(Objects.pods, namespace).length >= quota
+            ? Either.left({
+                message: `exceeded quota: q, requested: pods=1, used: pods=${quota}, limited: pods=${quota}`
+              })
+            : undefined
+      }
+      return Effect.gen(function* () {
+        const world = yield* prepare()
+        const watching = yield* start(Watch.namespace(namespace))
+        yield* world.create(injected("run-1", 1, 2), namespace)
+        yield* watching.pass("3 minutes")
+        const refused = watching.updates.filter(({ cause }) => cause?._tag === "NoCapacity")
+        expect(refused).toMatchObject([
+          { ref: { name: "run-1" }, state: "Running", cause: { reason: "FailedCreate" }, alive: true }
+        ])
+        expect(refused[0]?.cause).toHaveProperty("detail", expect.stringContaining("exceeded quota: q"))
+        // 1, 2, 4 … 60 seconds apart
+        const tries = (yield* world.view)
+          .list(Objects.events, namespace)
+          .filter(({ reason }) => reason === "FailedCreate")
+          .reduce((sum, { count }) => sum + (count ?? 1), 0)
+        expect(tries).toBeGreaterThan(7)
+        expect(tries).toBeLessThan(12)
+        quota = 2
+        yield* watching.pass("1 minute")
+        expect(watching.last()).toMatchObject({ state: "Running" })
+        expect(watching.last()?.cause).toBeUndefined()
+      }).pipe(Effect.provide(layer({ admission: [admission] })))
+    }
+  )
+
+  it.scoped("warnings about what is no TrainJob's change nothing, and do not pile up", () =>
+    Effect.gen(function* () {
+      const world = yield* prepare()
+      const cluster = yield* Cluster.Cluster
+      const store = yield* EvidenceStore.EvidenceStore
+      const watching = yield* start(Watch.namespace(namespace))
+      yield* Effect.forEach(
+        Array.from({ length: 600 }, (_, n) => n),
+        (n) =>
+          cluster.admin.create(
+            Core.events,
+            { namespace },
+            {
+              metadata: { name: `other.${n}` },
+              involvedObject: { kind: "Job", name: `other-${n}`, namespace, uid: `other-${n}` },
+              type: "Warning",
+              reason: "FailedCreate",
+              message: "Error creating: x"
+            }
+          ),
+        { discard: true }
+      )
+      yield* world.create(injected("run-1", 1, 1), namespace)
+      yield* watching.pass("10 seconds")
+      expect(watching.updates.map(({ ref, state }) => `${ref.name} ${state}`)).toContain("run-1 Running")
+      expect(yield* store.keys).toEqual([{ namespace, name: "run-1" }])
     }).pipe(Effect.provide(layer()))
   )
 
@@ -393,7 +466,7 @@ describe("Watch", () => {
       yield* prepare()
       const cluster = yield* Cluster.Cluster
       const watching = yield* start(Watch.namespace(namespace))
-      expect((yield* cluster.connections).length).toBe(5)
+      expect((yield* cluster.connections).length).toBe(6)
       yield* Fiber.interrupt(watching.fiber)
       expect(yield* cluster.connections).toEqual([])
     }).pipe(Effect.provide(layer()))

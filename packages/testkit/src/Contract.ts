@@ -120,6 +120,18 @@ const rbac = (plural: string, kind: string) =>
     schema: Loose
   })
 
+const pods = Resource.make({
+  group: "",
+  version: "v1",
+  plural: "pods",
+  kind: "Pod",
+  scope: "Namespaced",
+  schema: Schema.Struct({
+    ...Loose.fields,
+    spec: Schema.Struct({ containers: Schema.Array(Schema.Struct({ resources: Schema.Unknown })) })
+  })
+})
+
 const decodePage = Schema.decodeUnknown(
   Schema.Struct({
     metadata: Schema.Struct({ continue: Schema.optional(Schema.String) }),
@@ -196,6 +208,42 @@ const log: ReadonlyArray<LogLine> = [
   { time: "2026-01-02T03:04:05.200000001Z", text: "zwei ä €" },
   { time: "2026-01-02T03:04:06.300000001Z", text: "three" },
   { time: "2026-01-02T03:04:06.300007920Z", text: "three" }
+]
+
+// Of a request for memory: what is sent, and what is stored
+const amounts: ReadonlyArray<readonly [sent: string | number | null, stored: string]> = [
+  ...["0", "1", "+1", "01", "5.", "+5.", "1024", "1025Ki", "100Ki", "1Ki", "1Ti", "1e3", "1e+3", "1E6"].map(
+    (text) => [text, text] as const
+  ),
+  ...["1m", "1500m", "1500e-3", "9223372036854775807", "12345678901234567890"].map((text) => [text, text] as const),
+  [2, "2"],
+  [0.25, "250m"],
+  [null, "0"],
+  ["0.0", "0"],
+  ["0Ki", "0"],
+  ["1.0", "1"],
+  ["0.10", "100m"],
+  [".5", "500m"],
+  ["1000m", "1"],
+  ["1000", "1k"],
+  ["+1000", "1k"],
+  ["1200000", "1200k"],
+  ["1000P", "1E"],
+  ["1.5k", "1500"],
+  ["12e2", "1200"],
+  ["1e4", "10e3"],
+  ["1.5e3", "1500"],
+  ["1024Ki", "1Mi"],
+  ["1024Pi", "1Ei"],
+  ["0.5Gi", "512Mi"],
+  ["1.5Ki", "1536"],
+  ["0.001Ki", "1024m"],
+  ["16Ei", "9223372036854775807"],
+  // Nothing smaller than a thousandth is kept
+  ["1n", "1m"],
+  ["0.0005", "1m"],
+  ["1e-4", "1e-3"],
+  ["1.123456789", "1124m"]
 ]
 
 /**
@@ -521,6 +569,47 @@ export const contract = (name: string, world: Layer.Layer<ContractWorld, unknown
         expect(yield* Effect.flip(api.get(Core.configMaps, { namespace, name: "dry" }))).toMatchObject({
           _tag: "KubeNotFound"
         })
+      })
+    )
+
+    it.scoped("amounts of resources: stored in the server's form, or refused with its words", () =>
+      Effect.gen(function* () {
+        const { api, namespace } = yield* ContractWorld
+        const asked = (resources: object) => {
+          const { metadata, spec } = podManifest("amounts")
+          const containers = spec.containers.map((container) => ({ ...container, resources }))
+          const created = api.create(pods, { namespace }, { metadata, spec: { ...spec, containers } }, { dryRun: true })
+          return Effect.map(created, (pod) => pod.spec.containers[0]?.resources)
+        }
+        for (const [sent, stored] of amounts) {
+          const resources = yield* asked({ requests: { memory: sent } })
+          expect([sent, resources]).toEqual([sent, { requests: { memory: stored } }])
+        }
+        // A limit without a request is a request
+        expect(yield* asked({ limits: { cpu: "0.1", "example.com/gpu": 1 } })).toEqual({
+          limits: { cpu: "100m", "example.com/gpu": "1" },
+          requests: { cpu: "100m", "example.com/gpu": "1" }
+        })
+        const refusal = (resources: object) => Effect.map(Effect.flip(asked(resources)), ({ message }) => message)
+        for (const sent of ["", "abc", "1 Gi", "1.2.3", true, [1]]) {
+          expect(yield* refusal({ requests: { cpu: sent } })).toContain("quantities must match the regular expression")
+        }
+        for (const sent of ["1K", "1i", "1e", "1eE"]) {
+          expect(yield* refusal({ requests: { cpu: sent } })).toContain("unable to parse quantity's suffix")
+        }
+        for (const [resources, words] of [
+          [{ requests: { cpu: "-1" } }, 'resources.requests[cpu]: Invalid value: "-1": must be greater than or equal'],
+          [{ requests: { cpu: 3 }, limits: { cpu: "2" } }, '"3": must be less than or equal to cpu limit of 2'],
+          [{ limits: { "example.com/gpu": 0.5 } }, '"500m": must be an integer'],
+          [{ requests: { "example.com/gpu": 1 } }, "Limit must be set for non overcommitable resources"],
+          [
+            { requests: { "example.com/gpu": 1 }, limits: { "example.com/gpu": 2 } },
+            '"1": must be equal to example.com/gpu limit of 2'
+          ],
+          [{ requests: { gpu: 1 } }, 'requests[gpu]: Invalid value: "gpu": must be a standard resource type or fully']
+        ] as const) {
+          expect(yield* refusal(resources)).toContain(words)
+        }
       })
     )
 

@@ -7,6 +7,7 @@
  */
 import type * as Resource from "@dispatch-kubeflow/core/kube/Resource"
 import * as Json from "./Json.js"
+import * as Resources from "./internal/Resources.js"
 
 /** One error of validation, as it appears among `details.causes` of a 422. */
 export interface FieldError {
@@ -232,8 +233,11 @@ const withFieldRef = (variable: Json.Json): Json.Json =>
 
 const containerDefaults = (given: Json.Json): Json.Json => {
   if (!Json.isObject(given)) return given
-  const container =
+  let container =
     given["env"] === undefined ? given : Json.set(given, ["env"], Json.mapItems(Json.array(given["env"]), withFieldRef))
+  if (given["resources"] !== undefined) {
+    container = Json.set(container, ["resources"], Resources.canonical(given["resources"], { thousandths: true }))
+  }
   const image = Json.string(container["image"]) ?? ""
   const tag = image.includes("@") ? "digest" : (/:([^/:]+)$/.exec(image)?.[1] ?? "latest")
   return defaulted(container, {
@@ -394,7 +398,7 @@ const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): Re
     if (containers.length === 0) {
       return [{ field: "spec.containers", reason: "FieldValueRequired", message: "Required value" }]
     }
-    return containers.flatMap((container, index) => {
+    const missing = containers.flatMap((container, index) => {
       const errors: Array<FieldError> = []
       for (const key of ["name", "image"]) {
         if ((Json.string(Json.at(container, key)) ?? "") === "") {
@@ -407,6 +411,7 @@ const podValidate = (pod: Json.JsonObject, old: Json.JsonObject | undefined): Re
       }
       return errors
     })
+    return [...missing, ...Resources.podErrors(spec, "spec")]
   }
   const before = Json.object(old["spec"])
   if (spec === before) return []
@@ -597,7 +602,7 @@ const podSpecProblem = (spec: Json.Json | undefined, owner: string, path: string
       return `json: cannot unmarshal ${goWord(value)} into Go struct field Container.${path}.containers.${key} of type string`
     }
   }
-  return undefined
+  return Resources.podProblem(spec)
 }
 
 const jobDecodeError = (job: Json.JsonObject): string | undefined => {
@@ -685,6 +690,7 @@ const jobValidate = (job: Json.JsonObject, old: Json.JsonObject | undefined): Re
         })
       })
     })
+    errors.push(...Resources.podErrors(Json.at(spec, "template", "spec"), "spec.template.spec"))
     const restartPolicy = Json.at(spec, "template", "spec", "restartPolicy")
     if (restartPolicy === "Always") {
       errors.push({
@@ -748,6 +754,12 @@ const namespacePrepare = (namespace: Json.JsonObject): Json.JsonObject => {
     status: defaulted(Json.object(namespace["status"]), { phase: "Active" })
   }
 }
+
+const nodeDefaults = (node: Json.JsonObject): Json.JsonObject =>
+  ["capacity", "allocatable"].reduce(
+    (filled, key) => within(filled, ["status", key], (list) => Resources.canonicalList(list, { thousandths: true })),
+    conditionTimes(node, ["lastHeartbeatTime", "lastTransitionTime"])
+  )
 
 const microTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}(?:Z|[+-]\d{2}:\d{2})$/
 
@@ -1246,7 +1258,7 @@ export const kubernetes: ReadonlyArray<Definable> = [
     scope: "Cluster",
     shortNames: ["no"],
     statusSubresource: true,
-    defaults: (node) => conditionTimes(node, ["lastHeartbeatTime", "lastTransitionTime"]),
+    defaults: nodeDefaults,
     selectableFields: { "spec.unschedulable": (node) => String(Json.at(node, "spec", "unschedulable") === true) },
     fieldSelectorError: plainFieldError
   },

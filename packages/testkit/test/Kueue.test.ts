@@ -620,7 +620,7 @@ describe("Kueue under random commands", () => {
               const raw = object as unknown as Objects.Raw
               if (Objects.is(Kueue.workloads, raw)) {
                 const cpus = (raw.status?.admission?.podSetAssignments ?? []).map(({ resourceUsage }) =>
-                  Kueue.quantity(resourceUsage["cpu"])
+                  Number(resourceUsage["cpu"] ?? 0)
                 )
                 const takes = type !== "DELETED" && Kueue.takesQuota(raw)
                 used.set(raw.metadata.uid, takes ? cpus.reduce((a, b) => a + b, 0) : 0)

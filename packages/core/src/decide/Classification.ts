@@ -41,7 +41,10 @@ export const Cause = Schema.Union(
   cause("OutOfMemory", { container: Schema.String, exitCode: Schema.Number }),
   /** A time limit was reached; `layer` says whose. */
   cause("DeadlineExceeded", { layer: Schema.Literal("TrainJob", "Job", "Pod", "Kueue") }),
-  /** There is no room: not schedulable, refused by the Node's kubelet, or its pods were not ready within Kueue's limit. */
+  /**
+   * There is no room: not schedulable, refused by the Node's kubelet, more than a ResourceQuota allows, or its pods were not ready
+   * within Kueue's limit.
+   */
   cause("NoCapacity", { reason: Schema.String, detail: Schema.String }),
   /** The image cannot be had. */
   cause("ImagePull", { reason: Schema.String, detail: Schema.String }),
@@ -980,30 +983,81 @@ const untilExplained = (explained: Explained): Explained =>
 const passes =
   /TrainJob\S* "[^"]*" not found|connection refused|connection reset|deadline exceeded|timeout|timed out|has been modified|EOF/
 
+/** The last event of that reason about an object, unless it passes by itself. */
+const refusalOf = (
+  evidence: Evidence.Evidence,
+  uid: string,
+  reason: string
+): (Evidence.EventEvidence & { readonly message: string }) | undefined => {
+  const event = evidence.events.findLast((it) => it.regardingUid === uid && it.reason === reason)
+  const message = event?.message ?? ""
+  return event === undefined || passes.test(message) ? undefined : { ...event, message }
+}
+
+const refusedBy = (event: Evidence.EventEvidence & { readonly message: string }): Explained => ({
+  // https://kubernetes.io/docs/concepts/policy/resource-quotas/
+  cause: {
+    _tag: /exceeded quota/.test(event.message) ? "NoCapacity" : "Misconfigured",
+    reason: event.reason,
+    detail: event.message
+  },
+  evidence: [
+    fact(
+      `Event/${event.kind}/${event.name}`,
+      "reason",
+      `${event.reason} ${event.message}`,
+      // The time of the last try would be news at each try
+      event.firstAt ?? event.at,
+      "present"
+    )
+  ]
+})
+
+/** Whether something was made of it after an event; times of creation have no fractions. */
+const madeSince = (made: ReadonlyArray<string | null | undefined>, at: string | undefined): boolean => {
+  const time = Math.floor((Evidence.millis(at) ?? 0) / 1000) * 1000
+  return made.some((creation) => (Evidence.millis(creation) ?? 0) > time)
+}
+
+/** Why a JobSet has not all its Jobs, or a Job not all its pods, where the server refuses them. */
+const refusedParts = (evidence: Evidence.Evidence, trainJobUid: string): Explained | undefined => {
+  if (evidence.events.every(({ kind }) => kind === "TrainJob")) return undefined
+  for (const { jobSet, presence } of Object.values(evidence.jobSets)) {
+    if (presence !== "present" || controllerOf(jobSet.metadata)?.uid !== trainJobUid) continue
+    const jobs = Object.values(evidence.jobs).filter(
+      (it) => it.presence === "present" && controllerOf(it.job.metadata)?.uid === jobSet.metadata.uid
+    )
+    const wanted = (jobSet.spec?.replicatedJobs ?? []).reduce((sum, { replicas }) => sum + (replicas ?? 1), 0)
+    const refusal = refusalOf(evidence, jobSet.metadata.uid, "JobCreationFailed")
+    const made = jobs.map(({ job }) => job.metadata.creationTimestamp)
+    if (refusal !== undefined && jobs.length < wanted && !madeSince(made, refusal.at)) return refusedBy(refusal)
+    for (const { job } of jobs) {
+      const podRefusal = refusalOf(evidence, job.metadata.uid, "FailedCreate")
+      if (podRefusal === undefined || job.spec?.suspend === true) continue
+      const pods = Object.values(evidence.pods).filter(
+        ({ pod }) => controllerOf(pod.metadata)?.uid === job.metadata.uid
+      )
+      const there = pods.filter(({ pod, presence }) => presence === "present" && pod.status?.phase !== "Failed")
+      const created = pods.map(({ pod }) => pod.metadata.creationTimestamp)
+      if (there.length < (job.spec?.parallelism ?? 1) && !madeSince(created, podRefusal.at))
+        return refusedBy(podRefusal)
+    }
+  }
+  return undefined
+}
+
 const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => {
   const { trainJob } = subject
-  const self = `TrainJob/${evidence.name}`
   const pods = unheld(subject)
   const started = pods.filter((pod) => !pod.gone && !isFinished(pod.phase))
   if (pods.length === 0) {
-    const refused = evidence.events.findLast(
-      (it) =>
-        it.reason === "TrainJobResourcesCreationFailed" &&
-        it.regardingUid === trainJob.trainJob.metadata.uid &&
-        !passes.test(it.message ?? "")
-    )
+    const { uid } = trainJob.trainJob.metadata
     const hasJobSet = Object.values(evidence.jobSets).some(
-      ({ jobSet, presence }) =>
-        presence === "present" && controllerOf(jobSet.metadata)?.uid === trainJob.trainJob.metadata.uid
+      ({ jobSet, presence }) => presence === "present" && controllerOf(jobSet.metadata)?.uid === uid
     )
-    return refused === undefined || hasJobSet
-      ? located("Pending")
-      : located("Pending", {
-          cause: { _tag: "Misconfigured", reason: refused.reason, detail: refused.message ?? "" },
-          evidence: [
-            fact(`Event/${self}`, "reason", `${refused.reason} ${refused.message ?? ""}`, refused.at, "present")
-          ]
-        })
+    if (hasJobSet) return located("Pending", refusedParts(evidence, uid))
+    const refused = refusalOf(evidence, uid, "TrainJobResourcesCreationFailed")
+    return located("Pending", refused === undefined ? undefined : refusedBy(refused))
   }
   if (isEnding(evidence, subject)) {
     const ends = endsByRank(evidence, pods)
@@ -1012,7 +1066,10 @@ const activeState = (evidence: Evidence.Evidence, subject: Subject): Located => 
       : located("Stopping", untilExplained(causeOfEnd(evidence, subject)))
   }
   const blocked = started.find((pod) => obstacle(pod) !== undefined)
-  return located(started.some(isStarted) ? "Running" : "Pending", blocked === undefined ? undefined : obstacle(blocked))
+  return located(
+    started.some(isStarted) ? "Running" : "Pending",
+    blocked === undefined ? refusedParts(evidence, trainJob.trainJob.metadata.uid) : obstacle(blocked)
+  )
 }
 
 /**

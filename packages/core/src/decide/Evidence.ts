@@ -1045,6 +1045,26 @@ const foldNode = (evidence: Evidence, name: string, node: Core.Node | undefined,
   return changed.length === 0 ? next : { ...next, pods: { ...next.pods, ...Object.fromEntries(changed) } }
 }
 
+// A Job that may not make its pods says so at each try, with another pod's name: they would push out everything else
+const isRepeated = (known: EventEvidence, next: EventEvidence): boolean =>
+  next.kind !== "TrainJob" &&
+  next.regardingUid !== undefined &&
+  known.regardingUid === next.regardingUid &&
+  known.reason === next.reason
+
+/** What an event says, whatever the pod is called that was to be made. */
+const story = ({ message }: EventEvidence): string => (message ?? "").replaceAll(/pods "[^"]*"/g, "pods")
+
+const isSameStory = (known: EventEvidence, next: EventEvidence): boolean => story(known) === story(next)
+
+// https://github.com/kubernetes/client-go/blob/master/tools/record/events_cache.go
+const combined = "(combined from similar events): "
+
+const withEvents = (evidence: Evidence, events: ReadonlyArray<EventEvidence>): Evidence => ({
+  ...evidence,
+  events: events.toSorted((a, b) => (millis(a.at) ?? 0) - (millis(b.at) ?? 0)).slice(-eventsKept)
+})
+
 const foldEvent = (evidence: Evidence, object: Core.Event): Evidence => {
   const { involvedObject: regarding } = object
   const next = compact<EventEvidence>({
@@ -1053,17 +1073,21 @@ const foldEvent = (evidence: Evidence, object: Core.Event): Evidence => {
     name: regarding.name ?? "",
     regardingUid: regarding.uid ?? undefined,
     reason: object.reason ?? "",
-    message: object.message ?? undefined,
+    message: object.message?.replace(combined, "") ?? undefined,
     at: object.series?.lastObservedTime ?? object.lastTimestamp ?? object.eventTime ?? undefined,
     firstAt: object.firstTimestamp ?? object.eventTime ?? undefined
   })
-  const known = evidence.events.find(({ uid }) => uid === next.uid)
-  if (known !== undefined && (millis(next.at) ?? 0) <= (millis(known.at) ?? 0)) return evidence
-  const others = evidence.events.filter(({ uid }) => uid !== next.uid)
-  return {
-    ...evidence,
-    events: [...others, next].toSorted((a, b) => (millis(a.at) ?? 0) - (millis(b.at) ?? 0)).slice(-eventsKept)
+  const known = evidence.events.find((it) => it.uid === next.uid || isRepeated(it, next))
+  if (known === undefined) return withEvents(evidence, [...evidence.events, next])
+  const isNews = (millis(next.at) ?? 0) > (millis(known.at) ?? 0)
+  const isFirst = (millis(next.firstAt) ?? Number.POSITIVE_INFINITY) < (millis(known.firstAt) ?? 0)
+  if (!isNews && !isFirst) return evidence
+  const merged = {
+    ...(isNews ? next : known),
+    message: isSameStory(known, next) ? known.message : isNews ? next.message : known.message,
+    firstAt: isFirst ? next.firstAt : known.firstAt
   }
+  return withEvents(evidence, [...evidence.events.filter((it) => it !== known), compact<EventEvidence>(merged)])
 }
 
 /** Adds one observation. What is already known changes nothing; an observation of another name is not checked for. */

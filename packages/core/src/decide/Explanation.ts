@@ -7,7 +7,7 @@
 import { DateTime, Schema } from "effect"
 import * as Batch from "../model/Batch.js"
 import * as JobSet from "../model/JobSet.js"
-import { condition, trueCondition } from "../model/Meta.js"
+import { condition, controllerOf, trueCondition } from "../model/Meta.js"
 import * as Classification from "./Classification.js"
 import * as Evidence from "./Evidence.js"
 import * as Execution from "./Execution.js"
@@ -349,7 +349,16 @@ const pointsOf = (
   const known = Evidence.trainJob(evidence, uid)
   const self = `TrainJob/${evidence.name}`
   const pods = all.all.flatMap((it) => it.pods)
-  const jobSets = new Set(pods.map((pod) => pod.labels[JobSet.jobSetUidLabel]))
+  const jobSets = new Set([
+    ...pods.map((pod) => pod.labels[JobSet.jobSetUidLabel]),
+    ...Object.values(evidence.jobSets)
+      .filter(({ jobSet }) => uid === undefined || controllerOf(jobSet.metadata)?.uid === uid)
+      .map(({ jobSet }) => jobSet.metadata.uid)
+  ])
+  const jobs = Object.values(evidence.jobs).filter(({ job }) =>
+    jobSets.has(job.metadata.labels?.[JobSet.jobSetUidLabel])
+  )
+  const parts = new Set([...jobSets, ...jobs.map(({ job }) => job.metadata.uid)])
   const nodes = new Set(pods.flatMap(({ nodeName }) => nodeName ?? []))
   return [
     ...(known === undefined
@@ -368,7 +377,7 @@ const pointsOf = (
           ...vanished(self, known)
         ]),
     ...Object.values(evidence.jobSets)
-      .filter(({ jobSet }) => jobSets.has(jobSet.metadata.uid) || uid === undefined)
+      .filter(({ jobSet }) => jobSets.has(jobSet.metadata.uid))
       .flatMap((it) => {
         const object = `JobSet/${it.jobSet.metadata.name}`
         const failed = trueCondition(it.jobSet.status?.conditions, "Failed")
@@ -378,16 +387,14 @@ const pointsOf = (
           ...vanished(object, it)
         ]
       }),
-    ...Object.values(evidence.jobs)
-      .filter(({ job }) => jobSets.has(job.metadata.labels?.[JobSet.jobSetUidLabel]))
-      .flatMap(({ job, startTimes }) => {
-        const object = `Job/${job.metadata.name}`
-        const failed = trueCondition(job.status?.conditions, "FailureTarget")
-        return [
-          ...startTimes.flatMap((time, index) => told(object, time, index === 0 ? "started" : "started again")),
-          ...told(object, failed?.lastTransitionTime, `about to fail${because(failed?.reason, failed?.message)}`)
-        ]
-      }),
+    ...jobs.flatMap(({ job, startTimes }) => {
+      const object = `Job/${job.metadata.name}`
+      const failed = trueCondition(job.status?.conditions, "FailureTarget")
+      return [
+        ...startTimes.flatMap((time, index) => told(object, time, index === 0 ? "started" : "started again")),
+        ...told(object, failed?.lastTransitionTime, `about to fail${because(failed?.reason, failed?.message)}`)
+      ]
+    }),
     ...pods.flatMap(ofPod),
     ...Object.values(evidence.workloads).flatMap(({ workload, evictions, presence, goneAt }) => {
       const object = `Workload/${workload.metadata.name}`
@@ -418,7 +425,11 @@ const pointsOf = (
     }),
     ...[...nodes].flatMap((name) => ofNode(name, evidence.nodes[name] ?? [])),
     ...evidence.events
-      .filter((it) => it.regardingUid === undefined || uid === undefined || it.regardingUid === uid)
+      .filter(({ kind, regardingUid }) =>
+        kind === "TrainJob"
+          ? regardingUid === undefined || uid === undefined || regardingUid === uid
+          : parts.has(regardingUid)
+      )
       .flatMap((it) =>
         told(`Event of ${it.kind}/${it.name}`, it.firstAt ?? it.at, `${it.reason}${because(it.message)}`)
       )

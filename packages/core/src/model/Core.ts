@@ -5,6 +5,7 @@
  */
 import { Schema } from "effect"
 import * as Resource from "../kube/Resource.js"
+import type * as Selector from "../kube/Selector.js"
 import { Condition, envelope, optional, StringMap } from "./Meta.js"
 
 /** `ContainerStateTerminated`. containerd never sets `signal` (observed with kubelet 1.37.2). */
@@ -149,6 +150,14 @@ export const namespaces = Resource.make({
   schema: Namespace
 })
 export const events = Resource.make({ ...core, plural: "events", kind: "Event", scope: "Namespaced", schema: Event })
+
+/** Of Events: the warnings about the JobSets and Jobs of TrainJobs, and about other workloads, but none about pods. */
+export const warningsOfParts: Selector.FieldSelector = [
+  { field: "type", operator: "=", value: "Warning" },
+  { field: "involvedObject.kind", operator: "!=", value: "TrainJob" },
+  { field: "involvedObject.kind", operator: "!=", value: "Pod" }
+]
+
 export const configMaps = Resource.make({
   ...core,
   plural: "configmaps",

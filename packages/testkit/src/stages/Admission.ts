@@ -6,6 +6,7 @@
  */
 import { Either } from "effect"
 import type * as Json from "../Json.js"
+import * as Resources from "../internal/Resources.js"
 import type { View } from "../Stage.js"
 import type * as Store from "../Store.js"
 import * as Objects from "./Objects.js"
@@ -17,6 +18,9 @@ type Refusal = Store.Denial
 const denied = (message: string): Refusal => ({ message })
 
 // --- JobSet ------------------------------------------------------------------------------------------------------------
+
+const withAmounts = (container: Objects.Container): Objects.Container =>
+  container.resources === undefined ? container : { ...container, resources: Resources.rewritten(container.resources) }
 
 const jobSetDefaults = (jobSet: Objects.JobSet): Objects.JobSet => ({
   ...jobSet,
@@ -38,7 +42,14 @@ const jobSetDefaults = (jobSet: Objects.JobSet): Objects.JobSet => ({
             template: {
               ...pod,
               metadata: pod.metadata ?? {},
-              spec: { ...pod.spec, restartPolicy: pod.spec.restartPolicy ?? "OnFailure" }
+              spec: {
+                ...pod.spec,
+                restartPolicy: pod.spec.restartPolicy ?? "OnFailure",
+                containers: pod.spec.containers.map(withAmounts),
+                ...(pod.spec.initContainers === undefined
+                  ? {}
+                  : { initContainers: pod.spec.initContainers.map(withAmounts) })
+              }
             }
           }
         }
@@ -112,6 +123,15 @@ const withTime = (patch: Objects.RuntimePatch, time: string): Objects.RuntimePat
   ...Objects.without(Objects.without(patch, "manager"), "time")
 })
 
+const withTrainerAmounts = (trainJob: Objects.TrainJob): Objects.TrainJob => {
+  const { trainer } = trainJob.spec
+  if (trainer?.resourcesPerNode === undefined) return trainJob
+  const resourcesPerNode = Resources.rewritten(trainer.resourcesPerNode)
+  return resourcesPerNode === trainer.resourcesPerNode
+    ? trainJob
+    : { ...trainJob, spec: { ...trainJob.spec, trainer: { ...trainer, resourcesPerNode } } }
+}
+
 const withTimes = (trainJob: Objects.TrainJob, old: Objects.TrainJob | undefined, now: number): Objects.TrainJob => {
   const patches = trainJob.spec.runtimePatches
   if (patches === undefined) return trainJob
@@ -149,6 +169,8 @@ const typeRefusal = (trainJob: Objects.TrainJob): Refusal | undefined => {
       return wrong(typeof value === "string" ? "string" : "object", `spec.trainer.${field}`, "int32")
     }
   }
+  const amount = Resources.problem(trainJob.spec.trainer?.resourcesPerNode)
+  if (amount !== undefined) return { code: 400, message: amount }
   for (const patch of trainJob.spec.runtimePatches ?? []) {
     for (const job of patch.trainingRuntimeSpec?.template?.spec?.replicatedJobs ?? []) {
       for (const [path, field] of metadataPaths) {
@@ -383,7 +405,7 @@ export const plugins: ReadonlyArray<Store.Admission> = [
     Objects.trainJobs,
     both,
     (object) => hasShape(object, "spec"),
-    (trainJob, old, { now }) => typeRefusal(trainJob) ?? withTimes(trainJob, old, now)
+    (trainJob, old, { now }) => typeRefusal(trainJob) ?? withTimes(withTrainerAmounts(trainJob), old, now)
   ),
   validating(webhook("vjobset.kb.io", Objects.jobSets, both, isJobSet, jobSetCheck)),
   validating(

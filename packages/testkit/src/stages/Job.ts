@@ -20,6 +20,9 @@ const orphanPrefix = "orphan:"
 export const batch = 1000
 const backOffBase = 10_000
 const backOffLimit = 600_000
+/** How long a Job waits before it tries again to make a pod that the server refused, milliseconds. */
+const refusedBase = 1000
+const refusedLimit = 60_000
 
 const isJobOf = (pod: Objects.Pod): Objects.OwnerReference | undefined => {
   const owner = Objects.controllerOf(pod)
@@ -216,7 +219,15 @@ function* deletePods(context: Context, job: Objects.Job, pods: ReadonlyArray<Obj
   }
 }
 
-function* sync(context: Context, job: Objects.Job, backOffs: Map<string, BackOff>): Work {
+interface Memory {
+  /** Of Jobs whose pods failed. */
+  readonly backOffs: Map<string, BackOff>
+  /** How often in a row the server refused to create a pod of a Job. */
+  readonly refusals: Map<string, number>
+}
+
+function* sync(context: Context, job: Objects.Job, memory: Memory): Work {
+  const { backOffs } = memory
   const { uid } = job.metadata
   const owned = context.view
     .ownedBy(Objects.pods, uid)
@@ -381,6 +392,7 @@ function* sync(context: Context, job: Objects.Job, backOffs: Map<string, BackOff
         const answer = yield* send(Objects.create(Objects.pods, job.metadata.namespace, newPod(job, index)))
         if (Either.isRight(answer)) {
           created++
+          memory.refusals.delete(job.metadata.uid)
           const name = nameOfCreated(answer.right)
           yield* Events.legacy(context, component, event(job, "Normal", "SuccessfulCreate", `Created pod: ${name}`))
         } else {
@@ -389,7 +401,9 @@ function* sync(context: Context, job: Objects.Job, backOffs: Map<string, BackOff
             component,
             event(job, "Warning", "FailedCreate", `Error creating: ${answer.left.status?.message ?? ""}`)
           )
-          wakes.push({ key: context.key, wait: batch })
+          const tries = memory.refusals.get(job.metadata.uid) ?? 0
+          memory.refusals.set(job.metadata.uid, tries + 1)
+          wakes.push({ key: context.key, wait: Math.min(refusedBase * 2 ** tries, refusedLimit) })
           break
         }
       }
@@ -481,11 +495,12 @@ export const stage: Stage = {
   name: "job",
   latency: 10,
   start: () => {
-    const backOffs = new Map<string, BackOff>()
+    const memory: Memory = { backOffs: new Map(), refusals: new Map() }
     return {
       watches: (change, view) => {
         if (change.type === "DELETED" && Objects.is(Objects.jobs, change.object)) {
-          backOffs.delete(change.object.metadata.uid)
+          memory.backOffs.delete(change.object.metadata.uid)
+          memory.refusals.delete(change.object.metadata.uid)
         }
         return watches(change, view)
       },
@@ -495,7 +510,7 @@ export const stage: Stage = {
         const job = context.view.get(Objects.jobs, namespace, name)
         if (job === undefined || isFinished(job)) return
         if (job.spec.managedBy !== undefined && job.spec.managedBy !== "kubernetes.io/job-controller") return
-        return yield* sync(context, job, backOffs)
+        return yield* sync(context, job, memory)
       }
     }
   }

@@ -324,41 +324,6 @@ export const evicted = (workload: Workload, eviction: Eviction, at: string): Wor
   })
 }
 
-// --- quantities --------------------------------------------------------------------------------------------------------
-
-const suffixes: Readonly<Record<string, number>> = {
-  m: 0.001,
-  "": 1,
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  T: 1e12,
-  P: 1e15,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-  Ti: 2 ** 40,
-  Pi: 2 ** 50
-}
-
-/** A quantity as a number. */
-export const quantity = (text: string | number | undefined): number => {
-  const match = /^([-+]?[0-9.]+)([a-zA-Z]*)$/.exec(String(text ?? "0"))
-  return match === null ? 0 : Number(match[1]) * (suffixes[match[2] ?? ""] ?? 1)
-}
-
-/** A number as the quantity of a resource: bytes in powers of two, the rest as it is. */
-export const quantityText = (resource: string, value: number): string => {
-  if (/memory|storage|hugepages/.test(resource)) {
-    for (const suffix of ["Pi", "Ti", "Gi", "Mi", "Ki"]) {
-      const unit = suffixes[suffix] ?? 1
-      if (value >= unit && value % unit === 0) return `${value / unit}${suffix}`
-    }
-    return String(value)
-  }
-  return Number.isInteger(value) ? String(value) : `${Math.round(value * 1000)}m`
-}
-
 // --- queues ------------------------------------------------------------------------------------------------------------
 
 /** The LocalQueue of a Workload. */

@@ -15,6 +15,7 @@ import {
   type Work
 } from "../Stage.js"
 import { make, sendIf } from "../Stage.js"
+import * as Quantity from "../internal/Quantity.js"
 import * as Kueue from "./KueueObjects.js"
 import * as Objects from "./Objects.js"
 
@@ -41,8 +42,8 @@ const totals = (
         const used = workloads
           .flatMap(({ status }) => status?.admission?.podSetAssignments ?? [])
           .filter(({ flavors }) => flavors[name] === flavor.name)
-          .reduce((sum, { resourceUsage }) => sum + Kueue.quantity(resourceUsage[name]), 0)
-        const total = Kueue.quantityText(name, used)
+          .reduce((sum, { resourceUsage }) => sum + Quantity.of(name, resourceUsage[name]), 0)
+        const total = Quantity.text(name, used)
         return hasBorrowed ? { borrowed: "0", name, total } : { name, total }
       })
       .toSorted((a, b) => (a.name < b.name ? -1 : 1))

@@ -8,6 +8,8 @@
  */
 import type { Act, Answer, Change, Context, Stage, View, Wake, Work } from "../Stage.js"
 import { send } from "../Stage.js"
+import * as Quantity from "../internal/Quantity.js"
+import * as Resources from "../internal/Resources.js"
 import * as Events from "./Events.js"
 import * as Kueue from "./KueueObjects.js"
 import * as Objects from "./Objects.js"
@@ -28,36 +30,20 @@ const usageOf = (workloads: ReadonlyArray<Kueue.Workload>): Usage => {
   )) {
     for (const [resource, amount] of Object.entries(resourceUsage)) {
       const key = usageKey(flavors[resource] ?? "", resource)
-      usage.set(key, (usage.get(key) ?? 0) + Kueue.quantity(amount))
+      usage.set(key, (usage.get(key) ?? 0) + Quantity.of(resource, amount))
     }
   }
   return usage
 }
 
-/** What one pod set asks for: the sum over its pods, of requests or else limits. */
-const requestsOf = (podSet: Kueue.PodSet): ReadonlyMap<string, number> => {
-  const of = (container: Objects.Container): Readonly<Record<string, number>> => {
-    const { limits, requests } = container.resources ?? {}
-    return Object.fromEntries(
-      Object.entries({ ...limits, ...requests }).map(([name, value]) => [name, Kueue.quantity(value)])
-    )
-  }
-  const sums = new Map<string, number>()
-  for (const container of podSet.template.spec.containers) {
-    for (const [name, value] of Object.entries(of(container))) sums.set(name, (sums.get(name) ?? 0) + value)
-  }
-  for (const container of podSet.template.spec.initContainers ?? []) {
-    for (const [name, value] of Object.entries(of(container))) sums.set(name, Math.max(sums.get(name) ?? 0, value))
-  }
-  return new Map([...sums].map(([name, value]) => [name, value * podSet.count]))
-}
+/** What one pod set asks for: the sum over its pods. */
+const requestsOf = ({ count, template }: Kueue.PodSet): Resources.Amounts =>
+  new Map([...Resources.ofPod(template.spec)].map(([name, amount]) => [name, amount * count]))
 
 const requestTexts = (workload: Kueue.Workload): NonNullable<Kueue.WorkloadStatus["resourceRequests"]> =>
   workload.spec.podSets.map((podSet) => ({
     name: podSet.name,
-    resources: Object.fromEntries(
-      [...requestsOf(podSet)].map(([name, value]) => [name, Kueue.quantityText(name, value)])
-    )
+    resources: Object.fromEntries([...requestsOf(podSet)].map(([name, value]) => [name, Quantity.text(name, value)]))
   }))
 
 type Mode = "fit" | "preempt" | "none"
@@ -117,11 +103,11 @@ const tryFlavor = (
   let mode: Mode = "fit"
   const reasons: Array<string> = []
   for (const [resource, amount] of wanted) {
-    const quota = Kueue.quantity(flavor.resources.find(({ name }) => name === resource)?.nominalQuota)
+    const quota = Quantity.of(resource, flavor.resources.find(({ name }) => name === resource)?.nominalQuota)
     const key = usageKey(flavor.name, resource)
     const before = taken.get(key) ?? 0
     if (before + amount > quota) {
-      const text = (value: number): string => Kueue.quantityText(resource, value)
+      const text = (value: number): string => Quantity.text(resource, value)
       reasons.push(
         `insufficient quota for ${resource} in flavor ${flavor.name}, previously considered podsets requests (${text(before)}) + current podset request (${text(amount)}) > maximum capacity (${text(quota)})`
       )
@@ -131,7 +117,7 @@ const tryFlavor = (
     const lacking = (usage.get(key) ?? 0) + before + amount - quota
     if (lacking > 0) {
       reasons.push(
-        `insufficient unused quota for ${resource} in flavor ${flavor.name}, ${Kueue.quantityText(resource, lacking)} more needed`
+        `insufficient unused quota for ${resource} in flavor ${flavor.name}, ${Quantity.text(resource, lacking)} more needed`
       )
       mode = worst(mode, "preempt")
     }
@@ -178,7 +164,7 @@ const assign = (view: View, queue: Kueue.ClusterQueue, workload: Kueue.Workload,
       name: podSet.name,
       count: podSet.count,
       flavors,
-      resourceUsage: Object.fromEntries([...requests].map(([name, value]) => [name, Kueue.quantityText(name, value)]))
+      resourceUsage: Object.fromEntries([...requests].map(([name, value]) => [name, Quantity.text(name, value)]))
     })
   }
   return { mode, assignments, message: messages.join("; ") }

@@ -8,33 +8,12 @@ import { Either } from "effect"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { Change, Context, Stage, Wake, Work } from "../Stage.js"
 import { send, sendIf } from "../Stage.js"
+import * as Quantity from "../internal/Quantity.js"
+import * as Resources from "../internal/Resources.js"
 import * as Events from "./Events.js"
 import * as Objects from "./Objects.js"
 
 const component = "default-scheduler"
-
-const units: Readonly<Record<string, number>> = {
-  "": 1,
-  n: 1e-9,
-  u: 1e-6,
-  m: 1e-3,
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  T: 1e12,
-  P: 1e15,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-  Ti: 2 ** 40,
-  Pi: 2 ** 50
-}
-
-/** A Kubernetes quantity as a number. */
-export const quantity = (amount: string | number): number => {
-  const match = /^([0-9.eE+-]+?)([a-zA-Z]*)$/.exec(String(amount))
-  return match === null ? Number.NaN : Number(match[1]) * (units[match[2] ?? ""] ?? Number.NaN)
-}
 
 type Amounts = Map<string, number>
 
@@ -42,15 +21,8 @@ const addTo = (amounts: Amounts, name: string, amount: number): void => {
   amounts.set(name, (amounts.get(name) ?? 0) + amount)
 }
 
-/** What a pod asks of its node; a limit stands for a request that is not given. */
-export const requestsOf = (pod: Objects.Pod): ReadonlyMap<string, number> => {
-  const total: Amounts = new Map([["pods", 1]])
-  for (const container of pod.spec.containers) {
-    const asked = { ...container.resources?.limits, ...container.resources?.requests }
-    for (const [name, amount] of Object.entries(asked)) addTo(total, name, quantity(amount))
-  }
-  return total
-}
+/** What a pod takes of its node: what it asks for, and its place. */
+export const requestsOf = (pod: Objects.Pod): Resources.Amounts => new Map([["pods", 1], ...Resources.ofPod(pod.spec)])
 
 /** Whether one of the tolerations covers a taint. */
 export const tolerates = (
@@ -239,7 +211,7 @@ const watches = (change: Change, memory: Memory): Iterable<Wake> => {
     if (change.type === "DELETED") memory.nodes.delete(object.metadata.name)
     else {
       const room = Object.entries(object.status?.allocatable ?? {}).map(
-        ([name, amount]) => [name, quantity(amount)] as const
+        ([name, amount]) => [name, Quantity.of(name, amount)] as const
       )
       memory.nodes.set(object.metadata.name, { node: object, room: new Map(room) })
     }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import * as Quantity from "../internal/Quantity.js"
 import * as Objects from "./Objects.js"
 
 const stepLabel = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -104,7 +105,7 @@ const rank = (name: string): Objects.EnvVar => ({ name, valueFrom: { fieldRef: {
 const gpusOf = (container: Objects.Container): number =>
   Object.entries(container.resources?.limits ?? {})
     .filter(([name]) => isGpu(name))
-    .reduce((sum, [, quantity]) => sum + Number(quantity), 0)
+    .reduce((sum, [name, quantity]) => sum + Quantity.of(name, quantity), 0)
 
 const torchProcesses = (trainer: Objects.TrainerSpec | undefined, container: Objects.Container): string => {
   if (trainer?.numProcPerNode !== undefined) return String(trainer.numProcPerNode)
