@@ -67,19 +67,21 @@ export const make = (
           })
       )
 
-    /** Until when a deleted Node's kubelet has renewed its Lease. Only a caution: what cannot be read is left out. */
-    const leaseUntil = (name: string): Effect.Effect<number | undefined> =>
-      Effect.map(
+    /** Whether the kubelet of a Node that is deleted or out of service still renews its Lease, by the server's clock. */
+    const leaseOf = (name: string): Effect.Effect<CessationVerdict.Lease> =>
+      Effect.zipWith(
         Effect.either(api.getWithTime(Coordination.leases, { namespace: nodeLeaseNamespace, name })),
-        Either.match({
-          onLeft: () => undefined,
-          onRight: ({ object }) => {
-            const renewed = Evidence.millis(object.spec?.renewTime)
-            return renewed === undefined
-              ? undefined
-              : renewed + (object.spec?.leaseDurationSeconds ?? defaultLeaseSeconds) * 1000
-          }
-        })
+        Clock.currentTimeMillis,
+        (answer, now) =>
+          Either.match(answer, {
+            onLeft: ({ _tag }) => (_tag === "KubeNotFound" ? "absent" : "unreadable"),
+            onRight: ({ object, serverTime }) => {
+              const renewed = Evidence.millis(object.spec?.renewTime)
+              if (renewed === undefined) return "absent"
+              const until = renewed + (object.spec?.leaseDurationSeconds ?? defaultLeaseSeconds) * 1000
+              return until > (serverTime ?? now) ? "valid" : "expired"
+            }
+          })
       )
 
     /** Reads every Node of the execution that is found. */
@@ -106,17 +108,19 @@ export const make = (
             }))
           )
         )
-        const deleted = readings.filter(([, { _tag }]) => _tag === "Missing")
+        const doubtful = readings.filter(
+          ([, reading]) => reading._tag === "Missing" || CessationVerdict.isOutOfService(reading.node)
+        )
         const leases = yield* Effect.forEach(
-          deleted,
-          ([name]) => Effect.map(leaseUntil(name), (until) => [name, until] as const),
+          doubtful,
+          ([name]) => Effect.map(leaseOf(name), (lease) => [name, lease] as const),
           { concurrency }
         )
         return {
           evidence,
           uid: ref.uid,
           nodes: new Map(readings),
-          leases: new Map(leases.flatMap(([name, until]) => (until === undefined ? [] : [[name, until] as const]))),
+          leases: new Map(leases),
           now,
           outOfService: config.outOfService
         }
@@ -125,15 +129,27 @@ export const make = (
     return {
       ceased: Effect.fn("Cessation.ceased")(function* (ref: TrainJobRef) {
         let found = yield* gather(api, store, ref)
+        // Who still waits for an answer must find the evidence, however long that takes
+        yield* store.touch(ref)
         for (let round = 1; ; round++) {
           const asked = yield* ask(ref, found)
           const verdict = CessationVerdict.decide(asked)
           if (!verdict.ceased && !verdict.ended) return verdict
-          // Pods may have been bound to other Nodes since they were listed: a yes has to hold after the Nodes were read, too
+          // Pods may have been bound since they were listed: a yes has to hold after the Nodes were read, too, and of the
+          // Nodes as they were read after the last pod came
           found = yield* gather(api, store, ref)
+          const before = CessationVerdict.places(asked.evidence, ref.uid)
+          const came = [...CessationVerdict.places(found, ref.uid)].filter(([uid, node]) => before.get(uid) !== node)
+          if (came.length > 0 && round < rounds) continue
           const confirmed = CessationVerdict.decide({ ...asked, evidence: found })
-          const unread = CessationVerdict.nodeNames(found, ref.uid).some((name) => !asked.nodes.has(name))
-          if (!unread || round === rounds) return confirmed
+          return came.length === 0
+            ? confirmed
+            : {
+                ...confirmed,
+                ceased: false,
+                ended: false,
+                reasons: [...confirmed.reasons, "Its pods were bound anew while it was asked about."]
+              }
         }
       })
     }

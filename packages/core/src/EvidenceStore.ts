@@ -37,6 +37,9 @@ export class EvidenceStoreError extends Data.TaggedError("EvidenceStoreError")<{
   }
 }
 
+/** Whether the failure is one record's, so that every other name can still be used. */
+export const isOfOneName = ({ kind }: EvidenceStoreError): boolean => kind !== "unavailable"
+
 /** Evidence by namespace and name. */
 export interface Service {
   /** What is kept about a name. */
@@ -48,7 +51,16 @@ export interface Service {
   ) => Effect.Effect<Evidence.Evidence, EvidenceStoreError>
   /** The names about which something is kept. */
   readonly keys: Effect.Effect<ReadonlyArray<Key>, EvidenceStoreError>
-  /** Drops what is due: everything of names that have been gone for longer than the retention time. Answers the names. */
+  /**
+   * Notes that somebody still asks about a name: the retention of what is gone counts from then. Cheap enough for every
+   * question: the note is written once an hour at most, and of a name of which something exists, or nothing is kept, none is
+   * needed.
+   */
+  readonly touch: (key: Key) => Effect.Effect<void, EvidenceStoreError>
+  /**
+   * Drops what is due: everything of names that have been gone, and not asked about, for longer than the retention time.
+   * Answers the names. What cannot be read stays, and keeps nothing else.
+   */
   readonly sweep: Effect.Effect<ReadonlyArray<Key>, EvidenceStoreError>
 }
 
@@ -57,17 +69,20 @@ export class EvidenceStore extends Context.Tag("@dispatch-kubeflow/core/Evidence
 
 /** How much is kept, and how long. */
 export interface Options {
-  /** How long evidence outlives the last object of its name. Default 7 days. */
+  /** How long evidence outlives the last object of its name, and the last question about it (`touch`). Default 7 days. */
   readonly retention?: Duration.DurationInput | undefined
   readonly limits?: Evidence.Limits | undefined
 }
 
 const defaultRetention = "7 days"
 
-const isDue = (evidence: Evidence.Evidence, now: number, retention: number): boolean => {
+const isDue = (evidence: Evidence.Evidence, asked: number | undefined, now: number, retention: number): boolean => {
   const since = Evidence.goneSince(evidence)
-  return since !== undefined && now - since >= retention
+  return since !== undefined && now - Math.max(since, asked ?? 0) >= retention
 }
+
+// A dispatcher asks every few seconds, for days
+const noteEvery = 3_600_000
 
 const keyText = ({ namespace, name }: Key): string => `${namespace}/${name}`
 // Kubernetes names hold no slash
@@ -84,6 +99,9 @@ interface Backend {
     before: Evidence.Evidence | undefined,
     after: Evidence.Evidence
   ) => Effect.Effect<void, EvidenceStoreError>
+  /** When the name was asked about, as it was noted last, epoch milliseconds. */
+  readonly loadAsked: (key: string) => Effect.Effect<Option.Option<number>, EvidenceStoreError>
+  readonly saveAsked: (key: string, at: number) => Effect.Effect<void, EvidenceStoreError>
   readonly remove: (key: string, evidence: Evidence.Evidence) => Effect.Effect<void, EvidenceStoreError>
   readonly keys: Effect.Effect<ReadonlyArray<string>, EvidenceStoreError>
 }
@@ -95,6 +113,8 @@ const fromBackend = (backend: Backend, options: Options): Effect.Effect<Service>
     // One writer at a time: a change reads, decides and writes
     const lock = yield* Effect.makeSemaphore(1)
     const cache = new Map<string, Evidence.Evidence>()
+    // When a name was asked about, and which of those times is noted
+    const asked = new Map<string, { readonly at: number; readonly noted: number }>()
 
     const load = (key: string): Effect.Effect<Option.Option<Evidence.Evidence>, EvidenceStoreError> =>
       Effect.suspend(() => {
@@ -107,17 +127,55 @@ const fromBackend = (backend: Backend, options: Options): Effect.Effect<Service>
         )
       })
 
+    const loadAsked = (key: string, now: number) =>
+      Effect.suspend(() => {
+        const known = asked.get(key)
+        if (known !== undefined) return Effect.succeed(known)
+        return backend.loadAsked(key).pipe(
+          Effect.map(
+            Option.match({
+              onNone: () => ({ at: 0, noted: 0 }),
+              // It may have been asked about until the next note was due
+              onSome: (noted) => ({ at: noted + noteEvery, noted })
+            })
+          ),
+          // A note is no evidence, so that the next one may replace it; until then it may have said just now
+          Effect.catchIf(isOfOneName, () => Effect.succeed({ at: now, noted: 0 })),
+          Effect.tap((found) => Effect.sync(() => asked.set(key, found)))
+        )
+      })
+
+    const touch = (key: string): Effect.Effect<void, EvidenceStoreError> =>
+      Effect.gen(function* () {
+        const found = yield* load(key)
+        if (Option.isNone(found) || Evidence.goneSince(found.value) === undefined) return
+        const now = yield* Clock.currentTimeMillis
+        const { noted } = yield* loadAsked(key, now)
+        // Whether or not it can be noted: this process does not drop it
+        asked.set(key, { at: now, noted })
+        if (now - noted < noteEvery) return
+        yield* Effect.uninterruptible(
+          Effect.zipRight(
+            backend.saveAsked(key, now),
+            Effect.sync(() => asked.set(key, { at: now, noted: now }))
+          )
+        )
+      })
+
     const sweep = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const dropped: Array<Key> = []
       for (const key of yield* backend.keys) {
-        const found = yield* load(key)
-        if (Option.isNone(found)) continue
-        if (!isDue(found.value, now, retention)) continue
+        const found = yield* Effect.catchIf(load(key), isOfOneName, () => Effect.succeedNone)
+        if (Option.isNone(found) || !isDue(found.value, undefined, now, retention)) continue
+        if (!isDue(found.value, (yield* loadAsked(key, now)).at, now, retention)) continue
         yield* Effect.uninterruptible(
           Effect.zipRight(
             backend.remove(key, found.value),
-            Effect.sync(() => cache.delete(key))
+            Effect.sync(() => {
+              cache.delete(key)
+              asked.delete(key)
+            })
           )
         )
         dropped.push(parseKey(key))
@@ -145,6 +203,7 @@ const fromBackend = (backend: Backend, options: Options): Effect.Effect<Service>
           })
         ),
       keys: Effect.map(backend.keys, (keys) => keys.map(parseKey)),
+      touch: (key) => lock.withPermits(1)(touch(keyText(key))),
       sweep: lock.withPermits(1)(sweep)
     }
   })
@@ -155,6 +214,7 @@ export const makeMemory = (options: Options = {}): Effect.Effect<Service> =>
     const retention = Duration.toMillis(options.retention ?? defaultRetention)
     const limits = options.limits ?? Evidence.defaultLimits
     const kept = new Map<string, Evidence.Evidence>()
+    const asked = new Map<string, number>()
     return {
       get: (key) => Effect.sync(() => Option.fromNullable(kept.get(keyText(key)))),
       update: (key, change) =>
@@ -166,9 +226,20 @@ export const makeMemory = (options: Options = {}): Effect.Effect<Service> =>
           return after
         }),
       keys: Effect.sync(() => [...kept.keys()].map(parseKey)),
+      touch: (key) =>
+        Effect.map(Clock.currentTimeMillis, (now) => {
+          const text = keyText(key)
+          const evidence = kept.get(text)
+          if (evidence !== undefined && Evidence.goneSince(evidence) !== undefined) asked.set(text, now)
+        }),
       sweep: Effect.map(Clock.currentTimeMillis, (now) => {
-        const due = [...kept].flatMap(([key, evidence]) => (isDue(evidence, now, retention) ? [key] : []))
-        for (const key of due) kept.delete(key)
+        const due = [...kept].flatMap(([key, evidence]) =>
+          isDue(evidence, asked.get(key), now, retention) ? [key] : []
+        )
+        for (const key of due) {
+          kept.delete(key)
+          asked.delete(key)
+        }
         return due.map(parseKey)
       })
     }
@@ -190,6 +261,8 @@ const Head = Schema.Struct({
   head: Schema.Struct({ ...headFields, podUids: Schema.Array(Schema.String) })
 })
 const PodFile = Schema.Struct({ ...Envelope.fields, pod: Evidence.PodEvidence })
+// Apart from the head, so that no question rewrites evidence
+const Asked = Schema.Struct({ ...Envelope.fields, asked: Schema.Number })
 const Index = Schema.Struct({ ...Envelope.fields, keys: Schema.Array(Schema.String) })
 
 const envelope = { format: "dispatch-kubeflow/evidence", version } as const
@@ -198,14 +271,17 @@ const indexKey = "index"
 const decodeJson = Schema.decodeUnknownEither(Schema.parseJson())
 const decodeHead = Schema.decodeUnknownEither(Head)
 const decodePod = Schema.decodeUnknownEither(PodFile)
+const decodeAsked = Schema.decodeUnknownEither(Asked)
 const decodeIndex = Schema.decodeUnknownEither(Index)
 
 // Evidence is picked field by field and its schemas transform nothing: it is its own encoding, and a watch writes often
 const encodeHead = (record: typeof Head.Encoded): string => JSON.stringify(record)
 const encodePod = (record: typeof PodFile.Encoded): string => JSON.stringify(record)
+const encodeAsked = (record: typeof Asked.Encoded): string => JSON.stringify(record)
 const encodeIndex = (record: typeof Index.Encoded): string => JSON.stringify(record)
 
 const headKey = (key: string): string => `${key}/head`
+const askedKey = (key: string): string => `${key}/asked`
 const podKey = (key: string, uid: string): string => `${key}/pod/${uid}`
 
 /**
@@ -245,7 +321,14 @@ export const makeKeyValueStore = (
     const write = (key: string, text: string): Effect.Effect<void, EvidenceStoreError> =>
       Effect.mapError(store.set(key, text), unavailable(key))
     const remove = (key: string): Effect.Effect<void, EvidenceStoreError> =>
-      Effect.mapError(store.remove(key), unavailable(key))
+      store.remove(key).pipe(
+        // A folder refuses to remove what it does not hold
+        Effect.catchIf(
+          (error) => error._tag === "SystemError" && error.reason === "NotFound",
+          () => Effect.void
+        ),
+        Effect.mapError(unavailable(key))
+      )
 
     let index = new Set(
       Option.match(yield* read(indexKey, decodeIndex), { onNone: () => [], onSome: ({ keys }) => keys })
@@ -300,9 +383,16 @@ export const makeKeyValueStore = (
               if (after.pods[uid] === undefined) yield* remove(podKey(key, uid))
             }
           }),
+        loadAsked: (key) =>
+          Effect.map(
+            read(askedKey(key), decodeAsked),
+            Option.map(({ asked }) => asked)
+          ),
+        saveAsked: (key, at) => write(askedKey(key), encodeAsked({ ...envelope, asked: at })),
         remove: (key, evidence) =>
           Effect.gen(function* () {
             yield* remove(headKey(key))
+            yield* remove(askedKey(key))
             for (const uid of Object.keys(evidence.pods)) yield* remove(podKey(key, uid))
             yield* writeIndex(new Set([...index].filter((it) => it !== key)))
           }),

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Chunk, Clock, Effect, Stream } from "effect"
+import { Chunk, Clock, Duration, Effect, Either, Option, Stream } from "effect"
 import type { AdapterConfig } from "./AdapterConfig.js"
 import { ErrNotFound } from "./AdapterError.js"
 import * as Evidence from "./decide/Evidence.js"
@@ -43,6 +43,16 @@ export type Problem =
   | { readonly _tag: "Interrupted"; readonly kind: string; readonly error: KubeError; readonly retryIn: number }
   /** An optional source cannot be read; the updates say so in their notes. */
   | { readonly _tag: "Unavailable"; readonly kind: string; readonly error: KubeError }
+  /**
+   * What was kept of a name cannot be read. Nothing is told of it and nothing written, until it can be read again or was
+   * moved away: then the name is taken up by itself. Told once each time.
+   */
+  | {
+      readonly _tag: "Unusable"
+      readonly kind: "Evidence"
+      readonly name: string
+      readonly error: EvidenceStore.EvidenceStoreError
+    }
 
 /** Options of the program. */
 export interface Options {
@@ -58,7 +68,9 @@ export type Failure = ErrNotFound | KubeError | EvidenceStore.EvidenceStoreError
 export interface Service {
   /**
    * The updates of every TrainJob of the scope: first what is, then each change, none twice. Never ends by itself. A scope
-   * of one ref fails with `ErrNotFound` when that TrainJob neither exists nor left evidence.
+   * of one ref fails with `ErrNotFound` when that TrainJob neither exists nor left evidence. Where the evidence of one name
+   * cannot be read, a watch of that ref fails with `EvidenceStoreError`; every other watch goes on without the name, with a
+   * problem. A store that fails as a whole fails every watch.
    */
   readonly watch: (scope: Scope) => Stream.Stream<Update.Update, Failure>
 }
@@ -73,6 +85,9 @@ const isLarge = (evidence: Evidence.Evidence): boolean => Object.keys(evidence.p
 
 // Of objects of others, which never come, the Events come all the same
 const earlyKept = 256
+
+// Of a name whose evidence cannot be used so many observations wait: more than a job of some pods brings in its life
+const withheldKept = 256
 
 // What could not be read is tried again, and the store is swept, at this pace
 const tick = "30 seconds"
@@ -115,6 +130,8 @@ export const describeProblem = (problem: Problem): string => {
       return `the watch of ${problem.kind} broke off, next attempt in ${problem.retryIn} ms: ${problem.error.message}`
     case "Unavailable":
       return `${problem.kind} cannot be read: ${problem.error.message}`
+    case "Unusable":
+      return `nothing is told of TrainJob/${problem.name}: ${problem.error.message}`
   }
 }
 
@@ -145,6 +162,50 @@ const withLabelsOf = (known: Core.Pod, live: Core.Pod): Core.Pod => ({
   ...live,
   metadata: { ...live.metadata, labels: { ...live.metadata.labels, ...known.metadata.labels } }
 })
+
+/** What selects the objects of one name, or of all. */
+const selections = (namespace: string, name: string | undefined) => {
+  const where: KubeApi.In<"Namespaced"> & KubeApi.Selection = { namespace }
+  return {
+    where,
+    named: name === undefined ? where : { ...where, fields: Selector.fields({ "metadata.name": name }) },
+    started: {
+      ...where,
+      labels:
+        name === undefined
+          ? Selector.labelExists(JobSet.jobSetNameLabel)
+          : Selector.labels({ [JobSet.jobSetNameLabel]: name })
+    }
+  }
+}
+
+const olderWorkloads = Resource.withVersion(Kueue.workloads, "v1beta1")
+
+const isUnserved = (error: KubeError): boolean => error._tag === "KubeNotFound" && error.subject === "type"
+
+/** What is kept as present and is not there any more. */
+const vanished = (kind: Kind, evidence: Evidence.Evidence, live: ReadonlySet<string>): ReadonlyArray<Objects[Kind]> => {
+  const take = <E extends { readonly presence: Evidence.Presence }>(
+    known: Readonly<Record<string, E>>,
+    object: (it: E) => Objects[Kind]
+  ): ReadonlyArray<Objects[Kind]> =>
+    Object.entries(known).flatMap(([uid, it]) => (it.presence === "present" && !live.has(uid) ? [object(it)] : []))
+  switch (kind) {
+    case "TrainJob":
+      return take(evidence.trainJobs, (it) => it.trainJob)
+    case "JobSet":
+      return take(evidence.jobSets, (it) => it.jobSet)
+    case "Job":
+      return take(evidence.jobs, (it) => it.job)
+    case "Pod":
+      return take(evidence.pods, (it) => it.pod)
+    case "Workload":
+      return take(evidence.workloads, (it) => it.workload)
+    case "Event":
+    case "Warning":
+      return []
+  }
+}
 
 const isReadyFalse = (pod: Core.Pod | undefined): boolean =>
   pod?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "False") ?? false
@@ -181,16 +242,10 @@ export const make = (
     const onProblem = options.onProblem ?? logProblem
 
     const inputs = (scope: Scope): ReadonlyArray<Stream.Stream<Input, KubeError>> => {
-      const where = { namespace: namespaceOf(scope) }
-      const named =
-        scope._tag === "Ref" ? { ...where, fields: Selector.fields({ "metadata.name": scope.ref.name }) } : where
-      const started = {
-        ...where,
-        labels:
-          scope._tag === "Ref"
-            ? Selector.labels({ [JobSet.jobSetNameLabel]: scope.ref.name })
-            : Selector.labelExists(JobSet.jobSetNameLabel)
-      }
+      const { where, named, started } = selections(
+        namespaceOf(scope),
+        scope._tag === "Ref" ? scope.ref.name : undefined
+      )
       const follow = <K extends Kind>(
         kind: K,
         resource: Resource.Resource<Objects[K], "Namespaced">,
@@ -202,14 +257,10 @@ export const make = (
         )
       const unavailable = (of: "Workload" | "Event" | "Warning", error: KubeError): Stream.Stream<Input> =>
         Stream.make({ kind: "Unavailable" as const, of, error })
-      const isUnserved = (error: KubeError): boolean => error._tag === "KubeNotFound" && error.subject === "type"
-
       const workloads = Stream.catchAll(follow("Workload", Kueue.workloads, where), (error) =>
         isUnserved(error)
-          ? Stream.catchAll(
-              follow("Workload", Resource.withVersion(Kueue.workloads, "v1beta1"), where),
-              (older): Stream.Stream<Input, KubeError> =>
-                isUnserved(older) ? unavailable("Workload", older) : Stream.fail(older)
+          ? Stream.catchAll(follow("Workload", olderWorkloads, where), (older): Stream.Stream<Input, KubeError> =>
+              isUnserved(older) ? unavailable("Workload", older) : Stream.fail(older)
             )
           : Stream.fail(error)
       )
@@ -248,6 +299,8 @@ export const make = (
       // The names of which everything is told that is to be told, but what their own objects bring
       const settled = new Set<string>()
       const large = new Set<string>()
+      // The names whose evidence cannot be used, with what was seen of them since, the latest
+      const unusable = new Map<string, ReadonlyArray<ObjectObservation>>()
       // The TrainJob of a JobSet or a Job, by its uid: an Event names its own object alone
       const owners = new Map<string, string>()
       // Events about objects that were not seen yet: each type has a watch of its own
@@ -431,7 +484,11 @@ export const make = (
       }
 
       const tell = (name: string): Effect.Effect<ReadonlyArray<Update.Update>, EvidenceStore.EvidenceStoreError> =>
-        Effect.map(store.get(key(name)), (found) => (found._tag === "None" ? [] : tellFrom(found.value)))
+        using(
+          name,
+          [],
+          Effect.map(store.get(key(name)), (found) => (found._tag === "None" ? [] : tellFrom(found.value)))
+        )
 
       /** Whether the pod still exists: then it only left the selector. What cannot be asked was not seen to be deleted. */
       const confirm = (pod: Core.Pod, presence: "seen" | "inferred", at: number): Effect.Effect<ObjectObservation> =>
@@ -459,48 +516,117 @@ export const make = (
             : Effect.succeed(objects.map((object) => observe(kind, object, presence, at)))
 
       /** What an earlier process kept as present and is not there any more. */
-      const vanished = (
+      const vanishedOfAll = (
         kind: Kind,
         live: ReadonlySet<string>
       ): Effect.Effect<ReadonlyArray<Objects[Kind]>, EvidenceStore.EvidenceStoreError> =>
         Effect.gen(function* () {
           const result: Array<Objects[Kind]> = []
-          const take = <E extends { readonly presence: Evidence.Presence }>(
-            known: Readonly<Record<string, E>>,
-            object: (it: E) => Objects[Kind]
-          ): void => {
-            for (const [uid, it] of Object.entries(known)) {
-              if (it.presence === "present" && !live.has(uid)) result.push(object(it))
-            }
-          }
           for (const { namespace, name } of yield* store.keys) {
-            if (namespace !== namespaceOf(scope) || !isInScope(scope, name)) continue
-            const found = yield* store.get({ namespace, name })
-            if (found._tag === "None") continue
-            const evidence = found.value
-            switch (kind) {
-              case "TrainJob":
-                take(evidence.trainJobs, (it) => it.trainJob)
-                break
-              case "JobSet":
-                take(evidence.jobSets, (it) => it.jobSet)
-                break
-              case "Job":
-                take(evidence.jobs, (it) => it.job)
-                break
-              case "Pod":
-                take(evidence.pods, (it) => it.pod)
-                break
-              case "Workload":
-                take(evidence.workloads, (it) => it.workload)
-                break
-              case "Event":
-              case "Warning":
-                break
-            }
+            if (namespace !== namespaceOf(scope) || !isInScope(scope, name) || unusable.has(name)) continue
+            const found = yield* Effect.catchAll(store.get({ namespace, name }), (error) =>
+              Effect.as(setAside(name, [], error), Option.none())
+            )
+            if (Option.isSome(found)) result.push(...vanished(kind, found.value, live))
           }
           return result
         })
+
+      const withhold = (name: string, observations: ReadonlyArray<ObjectObservation>): void => {
+        unusable.set(name, [...(unusable.get(name) ?? []), ...observations].slice(-withheldKept))
+      }
+
+      /** Goes on without a name whose evidence cannot be used. Whoever asks for that name alone has to be told instead. */
+      const setAside = (
+        name: string,
+        observations: ReadonlyArray<ObjectObservation>,
+        error: EvidenceStore.EvidenceStoreError
+      ): Effect.Effect<void, EvidenceStore.EvidenceStoreError> =>
+        Effect.suspend(() => {
+          if (scope._tag === "Ref" || !EvidenceStore.isOfOneName(error)) return Effect.fail(error)
+          const isNew = !unusable.has(name)
+          withhold(name, observations)
+          settled.delete(name)
+          return isNew ? onProblem({ _tag: "Unusable", kind: "Evidence", name, error }) : Effect.void
+        })
+
+      /** What exists of a name now, and what of its evidence does not. */
+      const lookAgain = (evidence: Evidence.Evidence): Effect.Effect<ReadonlyArray<ObjectObservation>, KubeError> => {
+        const { where, named, started } = selections(namespaceOf(scope), evidence.name)
+        const list = <K extends Exclude<Kind, "Event" | "Warning">>(
+          kind: K,
+          resource: Resource.Resource<Objects[K], "Namespaced">,
+          selection: KubeApi.In<"Namespaced"> & KubeApi.Selection
+        ): Effect.Effect<ReadonlyArray<ObjectObservation>, KubeError> =>
+          Effect.gen(function* () {
+            const { items, undecodable } = yield* api.list(resource, selection)
+            const at = yield* Clock.currentTimeMillis
+            const unreadable = new Set(undecodable.map(({ name }) => name))
+            const live = new Set(items.map(({ metadata }) => metadata.uid))
+            const gone = vanished(kind, evidence, live).filter(({ metadata }) => !unreadable.has(metadata.name))
+            return [
+              ...items
+                .map((object) => observe(kind, object, "present", at))
+                .filter((observation) => nameOf(observation) === evidence.name),
+              ...(yield* deleted(kind, gone, "inferred", at))
+            ]
+          })
+        const workloads = Effect.catchIf(list("Workload", Kueue.workloads, where), isUnserved, () =>
+          list("Workload", olderWorkloads, where)
+        )
+        return Effect.map(
+          Effect.all(
+            [
+              list("TrainJob", Trainer.trainJobs, named),
+              list("JobSet", JobSet.jobSets, named),
+              list("Job", Batch.jobs, started),
+              list("Pod", Core.pods, started),
+              ...(config.kueue === undefined || missing.has("Workload") ? [] : [workloads])
+            ],
+            { concurrency }
+          ),
+          (all) => all.flat()
+        )
+      }
+
+      /**
+       * Takes up a name whose evidence could not be used. What there is of it may be of any age, and what was seen since need
+       * not be all that happened: what exists is asked for, so that nothing is told that is no longer true. Only what is now is
+       * told, as at the start.
+       */
+      const takeUp = (
+        name: string,
+        observations: ReadonlyArray<ObjectObservation>
+      ): Effect.Effect<ReadonlyArray<Update.Update>, EvidenceStore.EvidenceStoreError> =>
+        Effect.gen(function* () {
+          const found = yield* store.get(key(name))
+          const withheld = [...(unusable.get(name) ?? []), ...observations]
+          const kept = Option.getOrElse(found, () => Evidence.empty(namespaceOf(scope), name))
+          const looked = yield* Effect.either(lookAgain(Evidence.foldAll(kept, withheld)))
+          if (Either.isLeft(looked)) {
+            withhold(name, observations)
+            const retryIn = Duration.toMillis(tick)
+            yield* onProblem({ _tag: "Interrupted", kind: `TrainJob/${name}`, error: looked.left, retryIn })
+            return []
+          }
+          const all = [...withheld, ...looked.right]
+          const after = all.length === 0 ? kept : (yield* keep(name, all)).after
+          unusable.delete(name)
+          if (isLarge(after)) large.add(name)
+          return isTelling ? tellFrom(after) : []
+        })
+
+      /** Does something with the evidence of a name. While it cannot be used, what was seen of the name waits. */
+      const using = (
+        name: string,
+        observations: ReadonlyArray<ObjectObservation>,
+        use: Effect.Effect<ReadonlyArray<Update.Update>, EvidenceStore.EvidenceStoreError>
+      ): Effect.Effect<ReadonlyArray<Update.Update>, EvidenceStore.EvidenceStoreError> =>
+        Effect.suspend(() =>
+          Effect.catchAll(unusable.has(name) ? takeUp(name, observations) : use, (error) =>
+            Effect.as(setAside(name, observations, error), [])
+          )
+        )
 
       const observations = (
         kind: Kind,
@@ -517,7 +643,7 @@ export const make = (
               const live = new Set(event.objects.map(({ metadata }) => metadata.uid))
               const earlier = listed.has(kind)
                 ? []
-                : (yield* vanished(kind, live)).filter(({ metadata }) => !unreadable.has(metadata.name))
+                : (yield* vanishedOfAll(kind, live)).filter(({ metadata }) => !unreadable.has(metadata.name))
               const gone = yield* deleted(kind, [...event.deleted, ...earlier], "inferred", at)
               return [...event.changed.map((object) => observe(kind, object, "present", at)), ...gone]
             }
@@ -564,6 +690,7 @@ export const make = (
       /** What the store has given up, whoever swept it, is not remembered here either. */
       const forget = Effect.map(store.keys, (keys) => {
         const kept = new Set(keys.filter((it) => it.namespace === namespaceOf(scope)).map(({ name }) => name))
+        for (const name of unusable.keys()) kept.add(name)
         for (const [uid, { ref }] of told) if (!kept.has(ref.name)) told.delete(uid)
         for (const [uid, name] of owners) if (!kept.has(name)) owners.delete(uid)
         for (const names of [settled, large, unread]) {
@@ -580,17 +707,19 @@ export const make = (
             const waiting = [...unread]
             unread.clear()
             const updates: Array<Update.Update> = []
+            for (const name of [...unusable.keys()]) updates.push(...(yield* using(name, [], Effect.succeed([]))))
             for (const [name, nodes] of waiting) {
               const now = yield* Clock.currentTimeMillis
-              if (now < nodesForbiddenUntil) unread.set(name, nodes)
+              if (now < nodesForbiddenUntil || unusable.has(name)) unread.set(name, nodes)
               else {
-                yield* readNodes(name, [...nodes])
+                updates.push(...(yield* using(name, [], Effect.as(readNodes(name, [...nodes]), []))))
                 updates.push(...(isTelling ? yield* tell(name) : []))
               }
             }
             return updates
           }
           const names = new Set<string>()
+          const updates: Array<Update.Update> = []
           if (input.kind === "Unavailable") {
             listed.add(input.of)
             const kind = input.of === "Warning" ? "Event" : input.of
@@ -608,8 +737,12 @@ export const make = (
             const groups = new Map<string, Array<ObjectObservation>>()
             for (const observation of yield* observations(input.kind, input.event)) sort(groups, observation)
             for (const [name, group] of groups) {
-              if (isLarge((yield* keep(name, group)).after)) large.add(name)
-              names.add(name)
+              const kept = Effect.map(keep(name, group), ({ after }) => {
+                if (isLarge(after)) large.add(name)
+                names.add(name)
+                return []
+              })
+              updates.push(...(yield* using(name, group, kept)))
             }
             if (input.event._tag === "Snapshot") listed.add(input.kind)
           }
@@ -619,7 +752,7 @@ export const make = (
             isTelling = true
             return yield* tellAll
           }
-          return (yield* Effect.forEach(names, tell)).flat()
+          return [...updates, ...(yield* Effect.forEach(names, tell)).flat()]
         })
 
       /**
@@ -673,10 +806,10 @@ export const make = (
             const groups = [...held]
             held.clear()
             for (const [name, group] of groups) {
-              if (large.has(name)) {
-                const { after, changed } = yield* keep(name, group)
-                if (changed && isTelling) add(tellFrom(after))
-              } else yield* tellEach(name, group, add)
+              const news = large.has(name)
+                ? Effect.map(keep(name, group), ({ after, changed }) => (changed && isTelling ? tellFrom(after) : []))
+                : Effect.as(tellEach(name, group, add), [])
+              add(yield* using(name, group, news))
             }
           })
           nodesRead.clear()

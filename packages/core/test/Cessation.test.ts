@@ -5,7 +5,7 @@ import * as KubeApiModule from "@dispatch-kubeflow/core/kube/KubeApi"
 import { KubeUnavailable } from "@dispatch-kubeflow/core/kube/KubeError"
 import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { KubeTransport } from "@dispatch-kubeflow/core/kube/KubeTransport"
-import type * as Core from "@dispatch-kubeflow/core/model/Core"
+import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
@@ -341,6 +341,93 @@ describe("ceased", () => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scoped("N01: whether a Lease is fresh is told by the server's clock, and one that cannot be read is said", () =>
+    Effect.gen(function* () {
+      const world = yield* started(1)
+      const api = yield* KubeApi
+      const [pod] = yield* world.pods(namespace)
+      const node = pod?.spec?.nodeName ?? ""
+      yield* (yield* make).ceased(ref)
+      yield* world.deleteNode(node)
+      yield* TestClock.adjust("65 seconds")
+      const ask = (service: KubeApiModule.Service) =>
+        Effect.flatMap(Effect.provideService(make, KubeApi, service), ({ ceased }) => ceased(ref))
+      // No kubelet has renewed it for a minute; but our clock may be what went a minute ahead
+      yield* world.loseNode(node)
+      const cautions = (yield* ask(api)).cautions.join()
+      const behind: KubeApiModule.Service = {
+        ...api,
+        getWithTime: (resource, place) =>
+          Effect.map(api.getWithTime(resource, place), ({ object, serverTime }) => ({
+            object,
+            serverTime: (serverTime ?? 0) - 60_000
+          }))
+      }
+      yield* TestClock.adjust("60 seconds")
+      expect((yield* ask(api)).cautions.join()).not.toContain("still renews")
+      expect((yield* ask(behind)).cautions.join()).toContain(`Node ${node} is deleted but its kubelet still renews`)
+      expect(cautions).toContain("still renews")
+      const unreadable = intercept(api, ({ plural }) =>
+        plural === "leases"
+          ? (request) => Effect.fail(new KubeUnavailable({ request, phase: "connect", detail: "down" }))
+          : undefined
+      )
+      expect((yield* ask(unreadable)).cautions.join()).toContain(`kube-node-lease/${node} could not be read`)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scoped("a pod that comes while it is asked about is judged by Nodes that are read after it", () =>
+    Effect.gen(function* () {
+      const world = yield* prepare(["n1"])
+      const api = yield* KubeApi
+      const cluster = yield* Cluster.Cluster
+      yield* world.create(
+        Fixtures.torchConforming("replacing", {
+          backoffLimit: 6,
+          podReplacementPolicy: "TerminatingOrFailed",
+          pod: Fixtures.oneRankPerNode
+        })
+      )
+      const trainJob = injected("run-1", 1, 1)
+      yield* world.create(
+        { ...trainJob, spec: { ...(trainJob as { spec: object }).spec, runtimeRef: { name: "replacing" } } },
+        namespace
+      )
+      yield* TestClock.adjust("3 seconds")
+      yield* (yield* make).ceased(ref)
+      yield* world.loseNode("n1")
+      yield* world.deleteNode("n1")
+      let once = true
+      const busy = KubeApiModule.make({
+        ...api.transport,
+        call: (request) =>
+          Effect.tap(Effect.exit(api.transport.call(request)), () =>
+            Effect.gen(function* () {
+              if (request.plural !== "leases" || !once) return
+              once = false
+              // The Node was read, and missing. It comes back under its name, and gets another pod
+              yield* world.returnNode("n1")
+              yield* world.settle
+              for (const { metadata } of yield* world.pods(namespace)) {
+                yield* Effect.ignore(
+                  cluster.admin.remove(
+                    Core.pods,
+                    { namespace, name: metadata.name },
+                    { propagation: "Background", gracePeriodSeconds: 0 }
+                  )
+                )
+              }
+              yield* TestClock.adjust("15 seconds")
+              yield* world.settle
+            })
+          ).pipe(Effect.flatten)
+      })
+      const verdict = yield* (yield* Effect.provideService(make, KubeApi, busy)).ceased(ref)
+      expect((yield* world.processes).length).toBeGreaterThan(0)
+      expect(verdict).toMatchObject({ ceased: false, ended: false })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scoped("a store that cannot be read is an error, never a yes", () =>
     Effect.gen(function* () {
       yield* started()
@@ -349,6 +436,7 @@ describe("ceased", () => {
         get: () => Effect.fail(damaged),
         update: () => Effect.fail(damaged),
         keys: Effect.fail(damaged),
+        touch: () => Effect.fail(damaged),
         sweep: Effect.fail(damaged)
       }
       const { ceased } = yield* Effect.provideService(make, EvidenceStore.EvidenceStore, broken)

@@ -3,7 +3,9 @@ import type * as Evidence from "@dispatch-kubeflow/core/decide/Evidence"
 import type { Node } from "@dispatch-kubeflow/core/model/Core"
 import { describe, expect, it } from "@effect/vitest"
 import {
+  at,
   base,
+  disruption,
   evidenceOf,
   failed,
   job,
@@ -211,7 +213,7 @@ describe("Cessation verdict", () => {
     ]
     const verdict = decide(observations, { n2: undefined, n3: undefined })
     expect(verdict).toMatchObject({ ceased: true, execution: 2 })
-    expect(verdict.cautions.join()).toContain("Pods of other executions have not ended")
+    expect(verdict.cautions.join()).toContain("Nothing proves that pods of other executions have ended")
   })
 
   it("a rank that had succeeded before a Release is not expected again", () => {
@@ -246,8 +248,251 @@ describe("Cessation verdict", () => {
   })
 
   it("N01: a deleted Node whose kubelet renews its Lease is a caution", () => {
-    expect(decide(two(), gone, { leases: new Map([["n0", ms(510)]]) }).cautions.join()).toContain("n0 is deleted but")
-    expect(decide(two(), gone, { leases: new Map([["n0", ms(490)]]) }).cautions.join()).not.toContain("is deleted but")
+    const cautions = (lease: CessationVerdict.Lease): string =>
+      decide(two(), gone, { leases: new Map([["n0", lease]]) }).cautions.join()
+    expect(cautions("valid")).toContain("n0 is deleted but")
+    expect(cautions("unreadable")).toContain("kube-node-lease/n0 could not be read")
+    for (const lease of ["expired", "absent"] as const) expect(cautions(lease)).not.toContain("n0 is deleted but")
+  })
+
+  it("N06: out of service while the kubelet shows any sign of life: a caution, and with unless-ready a no", () => {
+    const tainted = (ready: string) => node({ name: "n0", ready, taints: [outOfService] })
+    for (const [ready, lease, alive] of [
+      ["True", "absent", true],
+      // The kubelet's own word that its runtime does not answer; only a silent kubelet is Unknown
+      ["False", "valid", true],
+      ["False", "unreadable", true],
+      ["False", "expired", false],
+      ["Unknown", "valid", true],
+      ["Unknown", "expired", false],
+      ["Unknown", "absent", false]
+    ] as const) {
+      const leases = new Map([["n0", lease]])
+      const nodes = { n0: tainted(ready), n1: undefined }
+      const always = decide(two(), nodes, { leases })
+      expect([ready, lease, always.ceased]).toEqual([ready, lease, true])
+      const hasCaution = always.cautions.some((it) => it.includes("n0 is marked out of service but"))
+      expect([ready, lease, hasCaution]).toEqual([ready, lease, alive])
+      const { ceased, reasons } = decide(two(), nodes, { leases, outOfService: "unless-ready" })
+      expect([ready, lease, ceased]).toEqual([ready, lease, !alive])
+      expect(reasons.length === 0).toBe(ceased)
+    }
+  })
+
+  it("N02: another machine under the Node's name proves nothing by its bootID", () => {
+    const now = (name: string, machineID?: string) =>
+      node({ name, bootID: "boot-2", ...(machineID === undefined ? {} : { machineID }) })
+    const other = decide([...two(), ...recorded], { n0: now("n0", "another"), n1: now("n1") })
+    expect(other).toMatchObject({
+      ended: false,
+      nodes: [
+        { rebooted: false, otherMachine: true },
+        { rebooted: true, otherMachine: false }
+      ]
+    })
+    expect(other.reasons.join()).toContain("n0 is ready: it is another machine now")
+    // A machine that was never told apart from others is not told to be the same either
+    const nameless = { ...now("n0"), status: { ...now("n0").status, nodeInfo: { bootID: "boot-2" } } }
+    expect(decide([...two(), ...recorded], { n0: nameless, n1: now("n1") })).toMatchObject({
+      ended: false,
+      nodes: [{ rebooted: false, otherMachine: false }, {}]
+    })
+    // Read of the other machine, its boot is not taken for that of the pod's
+    const gonePods = ["p0", "p1"].map((uid, index) =>
+      seen.pod(pod({ uid, index, node: `n${index}`, container: null, phase: "Pending" }), 1)
+    )
+    const left = ["p0", "p1"].map((uid, index) =>
+      seen.pod(pod({ uid, index, node: `n${index}`, version: 9, deletion: [8, 30] }), 9, "seen")
+    )
+    const replaced = seen.node(node({ name: "n0", machineID: "another", bootID: "boot-7" }), 10)
+    const same = seen.node(node({ name: "n1" }), 10)
+    const verdict = decide([...base, ...gonePods, ...recorded, ...left, replaced, same], {
+      n0: node({ name: "n0", machineID: "another", bootID: "boot-8" }),
+      n1: now("n1")
+    })
+    expect(verdict.pods.map(({ ended }) => ended)).toEqual([false, true])
+    // Registered after the pod was made: nobody saw by which machine
+    const young = { ...node({ name: "n0" }), metadata: { ...node({ name: "n0" }).metadata, creationTimestamp: at(2) } }
+    expect(
+      decide([...two(), seen.node(young, 3), seen.node(node({ name: "n1" }), 3)], { n0: now("n0"), n1: now("n1") })
+    ).toMatchObject({ ended: false, pods: [{ ended: false }, { ended: true }] })
+  })
+
+  it("containers with a restart policy or rules of their own may be started again in a pod that has restartPolicy Never", () => {
+    const done = two({ container: terminated(42, "Error", 5) })
+    expect(decide(done, gone).ended).toBe(true)
+    const ready = { n0: node({ name: "n0" }), n1: node({ name: "n1" }) }
+    expect(decide(done, ready).ended).toBe(true)
+    for (const own of [{ restartPolicy: "OnFailure" }, { restartPolicyRules: [{ action: "Restart" }] }]) {
+      const observations = done.map((it) =>
+        it._tag === "Pod"
+          ? {
+              ...it,
+              object: {
+                ...it.object,
+                spec: { ...it.object.spec, containers: [{ name: "node", ...own }] }
+              }
+            }
+          : it
+      )
+      const verdict = decide(observations, ready)
+      expect([own, verdict.ended]).toEqual([own, false])
+      expect(verdict.pods[0]?.proof).toMatchObject({ reason: "container node may be started again" })
+    }
+  })
+
+  it("a phase that PodGC wrote is not the kubelet's word that nothing is started again", () => {
+    const ready = { n0: node({ name: "n0" }), n1: node({ name: "n1", ready: "Unknown" }) }
+    const backOff = (conditions: ReadonlyArray<ReturnType<typeof disruption>>) =>
+      two({ restartPolicy: "OnFailure", phase: "Failed", container: terminated(1, "Error", 5), conditions })
+    expect(decide(backOff([]), ready).ended).toBe(true)
+    expect(decide(backOff([disruption("DeletionByPodGC", 6)]), ready).ended).toBe(false)
+  })
+
+  it("ephemeral containers count until they were seen to end", () => {
+    const ready = { n0: node({ name: "n0" }), n1: node({ name: "n1" }) }
+    const debugged = (state: object | undefined) =>
+      two({ phase: "Failed", container: terminated(1, "Error", 5) }).map((it) =>
+        it._tag === "Pod"
+          ? {
+              ...it,
+              object: {
+                ...it.object,
+                spec: { ...it.object.spec, ephemeralContainers: [{ name: "debug" }] },
+                status: {
+                  ...it.object.status,
+                  ...(state === undefined ? {} : { ephemeralContainerStatuses: [{ name: "debug", state }] })
+                }
+              }
+            }
+          : it
+      )
+    expect(decide(debugged(undefined), ready).ended).toBe(false)
+    expect(decide(debugged({ running: { startedAt: at(3) } }), ready).ended).toBe(false)
+    expect(
+      decide(debugged({ terminated: { exitCode: 0, containerID: "containerd://d", finishedAt: at(7) } }), ready).ended
+    ).toBe(true)
+  })
+
+  it("clocks that differ by a second do not leave a start without pods", () => {
+    const owners = [seen.trainJob(trainJob(), 0), seen.jobSet(jobSet(), 0)]
+    const started = job({ started: 2 })
+    const pods = [0, 1].map((index) =>
+      seen.pod(pod({ uid: `p${index}`, index, created: 1, phase: "Failed", container: terminated(1, "Error", 5) }), 6)
+    )
+    const ready = { n0: node({ name: "n0" }), n1: node({ name: "n1" }) }
+    expect(decide([...owners, seen.job(started, 2), ...pods], ready).ended).toBe(true)
+    // Much older pods belong to a start that nobody saw
+    const late = job({ started: 60 })
+    expect(decide([...owners, seen.job(late, 60), ...pods], ready).ended).toBe(false)
+  })
+
+  describe("what the objects count, and nobody saw", () => {
+    const ready = { n0: node({ name: "n0" }), n1: node({ name: "n1" }) }
+    const done = two({ phase: "Failed", container: terminated(1, "Error", 5) })
+    const withJob = (change: (it: ReturnType<typeof job>) => ReturnType<typeof job>): ReadonlyArray<Seen> => [
+      ...done,
+      seen.job(change(job({ started: 0 })), 9)
+    ]
+    const reasons = (observations: ReadonlyArray<Seen>): string => {
+      const { ended, reasons } = decide(observations, ready)
+      expect(ended).toBe(false)
+      return reasons.join()
+    }
+
+    it("a pod that was replaced", () => {
+      const counted = (failed: number) => withJob((it) => ({ ...it, status: { ...it.status, failed } }))
+      expect(decide(counted(2), ready).ended).toBe(true)
+      expect(reasons(counted(3))).toContain("run-1-node-0 counts 3 pods, and 2 were seen")
+    })
+
+    it("a rank that an elastic Job had before", () => {
+      const wide = (parallelism: number) => (it: ReturnType<typeof job>) => ({
+        ...it,
+        metadata: { ...it.metadata, resourceVersion: String(10 - parallelism) },
+        spec: { ...it.spec, parallelism, completions: parallelism }
+      })
+      expect(reasons([...withJob(wide(3)), ...withJob(wide(2))])).toContain("run-1-node-0 index 2")
+    })
+
+    it("an attempt of the JobSet", () => {
+      const again: Seen = seen.jobSet({ ...jobSet(), status: { conditions: [], restarts: 1 } }, 9)
+      expect(reasons([...done, again])).toContain("no pod of attempt 1 of JobSet run-1 was seen")
+    })
+
+    it("a JobSet that went before anybody saw a pod of it", () => {
+      const first = (presence: "seen" | "inferred") => seen.jobSet(jobSet({ uid: "js-0" }), 0, presence)
+      expect(reasons([...done, first("inferred")])).toContain("a JobSet run-1 (uid js-0) went while nobody looked")
+      expect(decide([...done, first("seen")], ready).ended).toBe(true)
+    })
+
+    it("a Job of a replicatedJob, unless it waits for another one", () => {
+      const withLauncher = (dependsOn: ReadonlyArray<{ name: string; status: string }>): Seen =>
+        seen.jobSet(
+          {
+            ...jobSet(),
+            spec: {
+              replicatedJobs: [...(jobSet().spec?.replicatedJobs ?? []), { name: "launcher", replicas: 1, dependsOn }]
+            }
+          },
+          9
+        )
+      expect(reasons([...done, withLauncher([])])).toContain("neither Job run-1-launcher-0 nor a pod of it was seen")
+      expect(decide([...done, withLauncher([{ name: "node", status: "Complete" }])], ready).ended).toBe(true)
+      expect(reasons([...done, withLauncher([{ name: "node", status: "Ready" }])])).toContain("run-1-launcher-0")
+    })
+
+    it("a first JobSet that is much younger than the start is a caution", () => {
+      const late = (second: number) => {
+        const made = jobSet()
+        return decide(
+          [
+            seen.trainJob(trainJob(), 0),
+            seen.jobSet({ ...made, metadata: { ...made.metadata, creationTimestamp: at(second) } }, second),
+            seen.job(job({ started: second }), second),
+            ...[0, 1].map((index) =>
+              seen.pod(
+                pod({
+                  uid: `p${index}`,
+                  index,
+                  created: second,
+                  phase: "Failed",
+                  container: terminated(1, "Error", second)
+                }),
+                second + 5
+              )
+            )
+          ],
+          ready
+        ).cautions.join()
+      }
+      expect(late(46)).toContain("46 s younger than the start of its TrainJob")
+      expect(late(5)).not.toContain("younger")
+    })
+  })
+
+  it("pods of earlier executions that prove nothing are told, with their Nodes to read", () => {
+    const numbered = (uid: string, number: number, fields: PodFields = {}) =>
+      pod({ uid, index: 0, count: number, node: `n${number}`, ...fields })
+    const observations = [
+      ...base,
+      seen.pod(numbered("p1", 1), 1),
+      seen.pod(numbered("p1", 1, { version: 5, deletion: [4, 0] }), 5, "seen"),
+      seen.pod(numbered("p2", 2, { created: 10, phase: "Failed", container: terminated(1, "Error", 15) }), 15)
+    ]
+    expect(CessationVerdict.nodeNames(evidenceOf(...observations))).toEqual(["n1", "n2"])
+    const nodes = { n1: node({ name: "n1" }), n2: node({ name: "n2" }) }
+    const verdict = decide(observations, nodes)
+    expect(verdict.earlier).toMatchObject([{ name: "run-1-node-0-0-p1", node: "n1", ended: false }])
+    expect(verdict.cautions.join()).toContain("pods of other executions have ended: run-1-node-0-0-p1 on n1")
+    expect(decide(observations, { ...nodes, n1: undefined }).earlier).toEqual([])
+  })
+
+  it("whose a JobSet is does not change when it is left behind by its owner", () => {
+    const orphaned: Seen = seen.jobSet({ ...jobSet(), metadata: { ...jobSet().metadata, ownerReferences: [] } }, 9)
+    const done = two({ phase: "Failed", container: terminated(1, "Error", 5) })
+    const ready = { n0: node({ name: "n0" }), n1: node({ name: "n1" }) }
+    expect(decide([...done, orphaned], ready)).toMatchObject({ ended: true, execution: 1 })
   })
 
   it("rebooted: reported with both bootIDs, not ceased by itself, and the pods' processes have ended", () => {

@@ -241,6 +241,7 @@ export const node = (
     readonly name?: string
     readonly uid?: string
     readonly bootID?: string
+    readonly machineID?: string
     readonly ready?: string
     readonly since?: number
     readonly taints?: ReadonlyArray<Taint>
@@ -257,7 +258,11 @@ export const node = (
         lastTransitionTime: at(fields.since ?? 0)
       }
     ],
-    nodeInfo: { bootID: fields.bootID ?? "boot-1" }
+    nodeInfo: {
+      bootID: fields.bootID ?? "boot-1",
+      machineID: fields.machineID ?? `machine-${fields.name ?? "n0"}`,
+      systemUUID: `system-${fields.machineID ?? fields.name ?? "n0"}`
+    }
   }
 })
 export const outOfService: Taint = {

@@ -40,7 +40,13 @@ const disk = (): Disk => {
             records.set(at, value)
             return Effect.void
           }),
-        remove: (at) => Effect.sync(() => void records.delete(at)),
+        // As a folder does
+        remove: (at) =>
+          Effect.suspend(() =>
+            records.delete(at)
+              ? Effect.void
+              : Effect.fail(new SystemError({ reason: "NotFound", module: "KeyValueStore", method: "remove" }))
+          ),
         clear: Effect.sync(() => records.clear()),
         size: Effect.sync(() => records.size)
       })
@@ -102,6 +108,41 @@ describe("EvidenceStore", () => {
           expect(yield* store.sweep).toEqual([key])
           expect(yield* store.get(key)).toEqual(Option.none())
           expect(yield* store.keys).toEqual([])
+        })
+      )
+
+      it.effect("what is asked about is in use: it is dropped a configurable time after the last question", () =>
+        Effect.gen(function* () {
+          yield* TestClock.setTime(ms(10))
+          const store = yield* make({})
+          yield* fold(store, ...base, ...gone)
+          for (let day = 1; day <= 20; day += 1) {
+            yield* TestClock.adjust("1 day")
+            yield* store.touch(key)
+            expect(yield* store.sweep).toEqual([])
+          }
+          yield* TestClock.adjust("6 days")
+          expect(yield* store.sweep).toEqual([])
+          yield* TestClock.adjust("1 day")
+          expect(yield* store.sweep).toEqual([key])
+          // Nothing of it is remembered: the same name, kept anew, is due by itself
+          yield* fold(store, ...base, ...gone)
+          expect(yield* store.sweep).toEqual([key])
+        })
+      )
+
+      it.effect("a question about what exists, or of which nothing is kept, changes nothing", () =>
+        Effect.gen(function* () {
+          yield* TestClock.setTime(ms(0))
+          const store = yield* make({ retention: "1 hour" })
+          yield* store.touch(key)
+          expect(yield* store.keys).toEqual([])
+          yield* fold(store, ...base, seen.pod(pod(), 1))
+          yield* TestClock.setTime(ms(5))
+          yield* store.touch(key)
+          yield* fold(store, ...gone)
+          yield* TestClock.setTime(ms(10 + 3600))
+          expect(yield* store.sweep).toEqual([key])
         })
       )
 
@@ -176,6 +217,146 @@ describe("EvidenceStore", () => {
       })
     )
   }
+
+  for (const [title, spoil] of damaged) {
+    it.effect(`${title}: a sweep leaves it as it is, and drops what else is due`, () =>
+      Effect.gen(function* () {
+        yield* TestClock.setTime(ms(10))
+        const it = disk()
+        const first = yield* open(it)
+        yield* fold(first, ...base, ...gone)
+        const other = { namespace, name: "run-0" }
+        yield* first.update(other, (evidence) => Evidence.foldAll(evidence, gone))
+        const last = { namespace, name: "run-9" }
+        yield* first.update(last, (evidence) => Evidence.foldAll(evidence, gone))
+        const at = `evidence/${namespace}/${name}/head`
+        it.records.set(at, spoil(it.records.get(at) ?? ""))
+        const before = [...it.records].filter(([record]) => record.startsWith(`evidence/${namespace}/${name}/`))
+        const store = yield* open(it)
+        yield* TestClock.adjust("8 days")
+        expect(yield* store.sweep).toEqual([other, last])
+        expect([...it.records].filter(([record]) => record !== "evidence/index")).toEqual(before)
+        expect(yield* store.keys).toEqual([key])
+      })
+    )
+  }
+
+  const note = `evidence/${namespace}/${name}/asked`
+
+  it.effect("questions write a note an hour, never evidence, and none while something exists", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(ms(0))
+      const it = disk()
+      const store = yield* open(it)
+      yield* fold(store, ...base, seen.pod(pod(), 1))
+      it.writes.length = 0
+      yield* store.touch(key)
+      expect(it.writes).toEqual([])
+      yield* TestClock.setTime(ms(10))
+      yield* fold(store, ...gone)
+      it.writes.length = 0
+      for (let minute = 0; minute < 150; minute += 1) {
+        yield* store.touch(key)
+        yield* TestClock.adjust("1 minute")
+      }
+      expect(it.writes).toEqual([note, note, note])
+      // A restart is no reason for one
+      yield* (yield* open(it)).touch(key)
+      expect(it.writes).toHaveLength(3)
+    })
+  )
+
+  it.effect("a question survives a restart, and its note goes with the evidence", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(ms(10))
+      const it = disk()
+      const first = yield* open(it)
+      yield* fold(first, ...base, ...gone)
+      yield* TestClock.adjust("6 days")
+      yield* first.touch(key)
+      yield* TestClock.adjust("6 days")
+      const again = yield* open(it)
+      expect(yield* again.sweep).toEqual([])
+      // The last question may have come an hour after the note
+      yield* TestClock.adjust("25 hours")
+      expect(yield* again.sweep).toEqual([key])
+      expect([...it.records.keys()]).toEqual(["evidence/index"])
+    })
+  )
+
+  for (const [title, text] of [
+    ["not JSON", '{"format":"dispatch-kubeflow/evi'],
+    ["no time", '{"format":"dispatch-kubeflow/evidence","version":1,"asked":"yesterday"}'],
+    ["another version", '{"format":"dispatch-kubeflow/evidence","version":2,"asked":0}']
+  ] as const) {
+    it.effect(
+      `a note that cannot be read, ${title}: it may have said just now, and the next question replaces it`,
+      () =>
+        Effect.gen(function* () {
+          yield* TestClock.setTime(ms(10))
+          const it = disk()
+          yield* fold(yield* open(it), ...base, ...gone)
+          it.records.set(note, text)
+          yield* TestClock.adjust("10 days")
+          const store = yield* open(it)
+          expect(yield* store.sweep).toEqual([])
+          yield* TestClock.adjust("6 days")
+          expect(yield* store.sweep).toEqual([])
+          expect(it.records.get(note)).toBe(text)
+          yield* store.touch(key)
+          expect(it.records.get(note)).not.toBe(text)
+          yield* TestClock.adjust("6 days")
+          expect(yield* (yield* open(it)).sweep).toEqual([])
+          yield* TestClock.adjust("1 day")
+          expect(yield* store.sweep).toEqual([key])
+        })
+    )
+  }
+
+  it.effect("a question that cannot be noted says so, counts in this process, and the next one is", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(ms(10))
+      const it = disk()
+      const store = yield* open(it)
+      yield* fold(store, ...base, ...gone)
+      yield* TestClock.adjust("6 days")
+      it.failing = true
+      expect(yield* Effect.flip(store.touch(key))).toMatchObject({
+        kind: "unavailable",
+        key: `${namespace}/${name}/asked`
+      })
+      yield* TestClock.adjust("6 days")
+      expect(yield* store.sweep).toEqual([])
+      it.failing = false
+      yield* store.touch(key)
+      expect(it.records.has(note)).toBe(true)
+    })
+  )
+
+  it.effect("a question about evidence that cannot be read fails and writes nothing", () =>
+    Effect.gen(function* () {
+      const it = disk()
+      yield* fold(yield* open(it), ...base, ...gone)
+      it.records.set(`evidence/${namespace}/${name}/head`, "{")
+      const before = new Map(it.records)
+      expect(yield* Effect.flip((yield* open(it)).touch(key))).toMatchObject({ kind: "damaged" })
+      expect(it.records).toEqual(before)
+    })
+  )
+
+  it.effect("a sweep of a store that fails, fails", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(ms(10))
+      const it = disk()
+      const store = yield* open(it)
+      yield* fold(store, ...base, ...gone)
+      yield* TestClock.adjust("8 days")
+      it.failing = true
+      const error = yield* Effect.flip(store.sweep)
+      expect(error).toMatchObject({ kind: "unavailable" })
+      expect(EvidenceStore.isOfOneName(error)).toBe(false)
+    })
+  )
 
   it.effect("a record that is missing is damage, not absence", () =>
     Effect.gen(function* () {

@@ -1,5 +1,7 @@
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
+import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
+import { KubeUnavailable } from "@dispatch-kubeflow/core/kube/KubeError"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
@@ -12,7 +14,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Clock, DateTime, Effect, Either, Fiber, Layer, Option, TestClock } from "effect"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
-import { injected, layer, namespace, prepare, requests, start } from "./WatchWorld.js"
+import { injected, layer, namespace, open, prepare, requests, start } from "./WatchWorld.js"
 
 setFlagsFromString("--expose-gc")
 const collectGarbage: () => void = runInNewContext("gc")
@@ -307,6 +309,308 @@ describe("Watch", () => {
     }).pipe(Effect.provide(layer()))
   )
 
+  /** What an earlier process kept of run-1 and run-2, one rank each, which still run. */
+  const afterRestart = Effect.gen(function* () {
+    const world = yield* prepare()
+    const records = new Map<string, string>()
+    for (const name of ["run-1", "run-2"]) yield* world.create(injected(name, 1, 1), namespace)
+    yield* world.settle
+    const earlier = yield* Effect.provideService(
+      start(Watch.namespace(namespace)),
+      EvidenceStore.EvidenceStore,
+      yield* open(records)
+    )
+    yield* earlier.pass("5 seconds")
+    expect(earlier.last("run-1")).toMatchObject({ state: "Running" })
+    yield* Fiber.interrupt(earlier.fiber)
+    const podOf = (name: string) =>
+      Effect.flatMap(world.pods(namespace), (pods) => {
+        const pod = pods.find(({ metadata }) => metadata.name.startsWith(`${name}-`))
+        return pod === undefined ? Effect.dieMessage(`no pod of ${name}`) : Effect.succeed(pod)
+      })
+    const ofRun1 = () => [...records].filter(([at]) => at.startsWith(`evidence/${namespace}/run-1/`))
+    const head = `evidence/${namespace}/run-1/head`
+    /** Damages the head of run-1 and answers how to repair it. */
+    const spoil = (by: (text: string) => string = (text) => text.slice(0, -5)): (() => void) => {
+      const whole = records.get(head) ?? ""
+      records.set(head, by(whole))
+      return () => void records.set(head, whole)
+    }
+    const watch = (
+      scope: Watch.Scope,
+      change: (store: EvidenceStore.Service) => EvidenceStore.Service = (it) => it,
+      options: Parameters<typeof start>[1] = {}
+    ) =>
+      Effect.flatMap(open(records), (store) =>
+        Effect.provideService(start(scope, options), EvidenceStore.EvidenceStore, change(store))
+      )
+    return { world, records, podOf, ofRun1, spoil, watch }
+  })
+
+  const spoilt: ReadonlyArray<readonly [string, (text: string) => string, EvidenceStore.EvidenceStoreError["kind"]]> = [
+    ["is not JSON", (text) => text.slice(0, -5), "damaged"],
+    ["is empty", () => "", "damaged"],
+    ["has a field of the wrong type", (text) => text.replace('"name":"run-1"', '"name":7'), "damaged"],
+    ["names a pod that is missing", (text) => text.replace('"podUids":["', '"podUids":["x'), "damaged"],
+    ["was written by another version", (text) => text.replace('"version":1', '"version":2'), "version"]
+  ]
+  for (const [title, by, kind] of spoilt) {
+    it.scoped(`a record that ${title} concerns its name alone: told once, nothing guessed, nothing overwritten`, () =>
+      Effect.gen(function* () {
+        const { world, podOf, ofRun1, spoil, watch } = yield* afterRestart
+        spoil(by)
+        const before = ofRun1()
+        for (const scope of [Watch.namespace(namespace), Watch.run(namespace, "run")]) {
+          const watching = yield* watch(scope)
+          expect(watching.problems).toMatchObject([
+            { _tag: "Unusable", kind: "Evidence", name: "run-1", error: { kind } }
+          ])
+          expect(watching.updates.map(({ ref, state }) => `${ref.name} ${state}`)).toEqual(["run-2 Running"])
+          expect(watching.problems.map(Watch.describeProblem)[0]).toMatch(
+            /^nothing is told of TrainJob\/run-1: the evidence under "default\/run-1\/.*It was left as it is/
+          )
+          if (scope._tag === "Namespace") {
+            yield* Fiber.interrupt(watching.fiber)
+            continue
+          }
+          yield* world.exit(yield* podOf("run-1"), { code: 1 })
+          yield* world.exit(yield* podOf("run-2"), { code: 0 })
+          // Over an end of the watches, and several ticks
+          yield* watching.pass("6 minutes")
+          expect(watching.last("run-2")).toMatchObject({ state: "Succeeded" })
+          expect(watching.last("run-1")).toBeUndefined()
+          expect(watching.problems.filter(({ _tag }) => _tag === "Unusable")).toHaveLength(1)
+          expect(yield* Fiber.poll(watching.fiber)).toEqual(Option.none())
+        }
+        expect(ofRun1()).toEqual(before)
+      }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+    )
+  }
+
+  it.scoped("a watch of the very name whose record is damaged fails with a typed error; one of another goes on", () =>
+    Effect.gen(function* () {
+      const { spoil, watch } = yield* afterRestart
+      spoil()
+      const of1 = yield* watch(Watch.ref({ namespace, name: "run-1" }))
+      expect(yield* Effect.flip(Fiber.join(of1.fiber))).toMatchObject({ _tag: "EvidenceStoreError", kind: "damaged" })
+      expect(of1.updates).toEqual([])
+      const of2 = yield* watch(Watch.ref({ namespace, name: "run-2" }))
+      expect(of2.last()).toMatchObject({ state: "Running" })
+      // Over a sweep
+      yield* of2.pass("61 minutes")
+      expect(yield* Fiber.poll(of2.fiber)).toEqual(Option.none())
+    }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+  )
+
+  it.scoped("a record that is repaired is taken up at the next tick, with what was seen meanwhile, told once", () =>
+    Effect.gen(function* () {
+      const { world, records, podOf, spoil, watch } = yield* afterRestart
+      const cluster = yield* Cluster.Cluster
+      const repair = spoil()
+      const watching = yield* watch(Watch.namespace(namespace))
+      const pod = yield* podOf("run-1")
+      yield* world.exit(pod, { code: 3 })
+      yield* watching.pass("2 seconds")
+      // Nobody could tell afterwards how the rank ended
+      yield* cluster.admin.remove(Trainer.trainJobs, { namespace, name: "run-1" }, { propagation: "Background" })
+      yield* watching.pass("5 minutes")
+      expect((yield* world.pods(namespace)).map(({ metadata }) => metadata.name)).not.toContain(pod.metadata.name)
+      expect(watching.last("run-1")).toBeUndefined()
+      repair()
+      yield* watching.pass("30 seconds")
+      const told = watching.updates.filter(({ ref }) => ref.name === "run-1")
+      expect(told).toMatchObject([{ state: "Gone", outcome: "Failed", alive: false, execution: 1 }])
+      const kept = Option.getOrThrow(yield* (yield* open(records)).get({ namespace, name: "run-1" }))
+      expect(kept.pods[pod.metadata.uid]).toMatchObject({
+        presence: "seen",
+        endings: [{ terminated: { exitCode: 3 }, beforeDeletion: true }]
+      })
+      yield* watching.pass("10 minutes")
+      expect(watching.updates.filter(({ ref }) => ref.name === "run-1")).toEqual(told)
+      expect(watching.problems.filter(({ _tag }) => _tag !== "Interrupted")).toHaveLength(1)
+    }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+  )
+
+  it.scoped(
+    "W11: what went while nobody watched, of a record that is repaired later: inferred, never told as alive",
+    () =>
+      Effect.gen(function* () {
+        const { world, records, spoil, watch } = yield* afterRestart
+        const cluster = yield* Cluster.Cluster
+        yield* cluster.admin.remove(Trainer.trainJobs, { namespace, name: "run-1" }, { propagation: "Background" })
+        yield* TestClock.adjust("2 minutes")
+        yield* world.settle
+        const repair = spoil()
+        const watching = yield* watch(Watch.namespace(namespace))
+        repair()
+        yield* watching.pass("30 seconds")
+        expect(watching.updates.filter(({ ref }) => ref.name === "run-1")).toMatchObject([
+          { state: "Gone", alive: false, cause: { _tag: "Deleted" } }
+        ])
+        const kept = Option.getOrThrow(yield* (yield* open(records)).get({ namespace, name: "run-1" }))
+        expect(Object.values(kept.pods).map(({ presence }) => presence)).toEqual(["inferred"])
+      }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+  )
+
+  it.scoped("a record that is moved away is begun anew at the next event", () =>
+    Effect.gen(function* () {
+      const { world, records, podOf, ofRun1, spoil, watch } = yield* afterRestart
+      spoil()
+      const watching = yield* watch(Watch.namespace(namespace))
+      for (const [at] of ofRun1()) records.delete(at)
+      yield* world.exit(yield* podOf("run-1"), { code: 3 })
+      yield* watching.pass("2 seconds")
+      expect(watching.last("run-1")).toMatchObject({ outcome: "Failed" })
+      const kept = Option.getOrThrow(yield* (yield* open(records)).get({ namespace, name: "run-1" }))
+      expect(Object.values(kept.pods)).toMatchObject([{ endings: [{ terminated: { exitCode: 3 } }] }])
+      expect(watching.problems).toHaveLength(1)
+    }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+  )
+
+  it.scoped("a record of what is long gone, moved away: nothing is told, and none is made", () =>
+    Effect.gen(function* () {
+      const { world, records, ofRun1, spoil, watch } = yield* afterRestart
+      const cluster = yield* Cluster.Cluster
+      yield* cluster.admin.remove(Trainer.trainJobs, { namespace, name: "run-1" }, { propagation: "Background" })
+      yield* TestClock.adjust("2 minutes")
+      yield* world.settle
+      spoil()
+      const watching = yield* watch(Watch.namespace(namespace))
+      expect(watching.problems).toHaveLength(1)
+      for (const [at] of ofRun1()) records.delete(at)
+      yield* watching.pass("2 minutes")
+      expect(ofRun1()).toEqual([])
+      expect(watching.last("run-1")).toBeUndefined()
+    }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+  )
+
+  it.scoped(
+    "evidence that becomes unusable while it is watched, and is older when it comes back: what is now is told",
+    () =>
+      Effect.gen(function* () {
+        const { world, records, podOf, watch } = yield* afterRestart
+        const cluster = yield* Cluster.Cluster
+        const stir = cluster.admin.patch(
+          Trainer.trainJobs,
+          { namespace, name: "run-1" },
+          { type: "merge", body: { metadata: { annotations: { stirred: "yes" } } } }
+        )
+        const backup = yield* open(new Map(records))
+        const damaged = new EvidenceStore.EvidenceStoreError({ kind: "damaged", key: "x", detail: "not JSON" })
+        let state: "whole" | "damaged" | "restored" = "whole"
+        const watching = yield* watch(Watch.namespace(namespace), (store) => {
+          const now = <A>(
+            { name }: EvidenceStore.Key,
+            use: (store: EvidenceStore.Service) => Effect.Effect<A, EvidenceStore.EvidenceStoreError>
+          ) =>
+            Effect.suspend(() =>
+              name !== "run-1" || state === "whole"
+                ? use(store)
+                : state === "damaged"
+                  ? Effect.fail(damaged)
+                  : use(backup)
+            )
+          return {
+            ...store,
+            get: (key) => now(key, ({ get }) => get(key)),
+            update: (key, change) => now(key, ({ update }) => update(key, change))
+          }
+        })
+        yield* world.exit(yield* podOf("run-1"), { code: 3 })
+        yield* watching.pass("5 seconds")
+        expect(watching.last("run-1")).toMatchObject({ state: "Failed" })
+        state = "damaged"
+        yield* stir
+        yield* world.exit(yield* podOf("run-2"), { code: 0 })
+        yield* watching.pass("1 minute")
+        expect(watching.problems).toMatchObject([{ _tag: "Unusable", name: "run-1" }])
+        expect(watching.last("run-2")).toMatchObject({ state: "Succeeded" })
+        const told = watching.updates.length
+        state = "restored"
+        yield* watching.pass("30 seconds")
+        expect(watching.updates.slice(told).map(({ state }) => state)).toEqual([])
+        expect(Object.values(Option.getOrThrow(yield* backup.get({ namespace, name: "run-1" })).pods)).toMatchObject([
+          { endings: [{ terminated: { exitCode: 3 } }] }
+        ])
+        // Unusable once more is told once more
+        state = "damaged"
+        yield* watching.pass("1 second")
+        yield* cluster.admin.remove(Trainer.trainJobs, { namespace, name: "run-1" }, { propagation: "Background" })
+        yield* watching.pass("1 minute")
+        expect(watching.problems.map(({ _tag }) => _tag)).toEqual(["Unusable", "Unusable"])
+      }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+  )
+
+  it.scoped("a name is not taken up on what the cluster could not be asked; it is asked again", () =>
+    Effect.gen(function* () {
+      const { podOf, world, spoil, watch } = yield* afterRestart
+      const repair = spoil()
+      const api = yield* KubeApi.KubeApi
+      let isAway = false
+      const watching = yield* Effect.provideService(
+        watch(Watch.namespace(namespace)),
+        KubeApi.KubeApi,
+        KubeApi.make({
+          ...api.transport,
+          call: (request) =>
+            isAway && request.plural === "jobs"
+              ? Effect.fail(new KubeUnavailable({ request, phase: "server", code: 503 }))
+              : api.transport.call(request)
+        })
+      )
+      isAway = true
+      repair()
+      yield* watching.pass("61 seconds")
+      expect(watching.last("run-1")).toBeUndefined()
+      expect(watching.problems.slice(1)).toMatchObject([
+        { _tag: "Interrupted", kind: "TrainJob/run-1", retryIn: 30_000 },
+        { _tag: "Interrupted", kind: "TrainJob/run-1" }
+      ])
+      yield* world.exit(yield* podOf("run-1"), { code: 3 })
+      yield* watching.pass("1 second")
+      isAway = false
+      yield* watching.pass("30 seconds")
+      expect(watching.last("run-1")).toMatchObject({ outcome: "Failed" })
+    }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+  )
+
+  const away = new EvidenceStore.EvidenceStoreError({ kind: "unavailable", key: "x", detail: "the folder is gone" })
+  const failing: ReadonlyArray<readonly [string, Partial<EvidenceStore.Service>]> = [
+    ["its names", { keys: Effect.fail(away) }],
+    ["any read", { get: () => Effect.fail(away) }],
+    ["any write", { update: () => Effect.fail(away) }],
+    ["a sweep", { sweep: Effect.fail(away) }]
+  ]
+  for (const [title, operations] of failing) {
+    it.scoped(`a store that fails as a whole, at ${title}, ends the watch of everything`, () =>
+      Effect.gen(function* () {
+        const { world, podOf, watch } = yield* afterRestart
+        let isAway = false
+        const watching = yield* watch(Watch.namespace(namespace), (store) => {
+          const either = <A>(
+            mine: Effect.Effect<A, EvidenceStore.EvidenceStoreError>,
+            other: typeof mine | undefined
+          ) => Effect.suspend(() => (isAway ? (other ?? mine) : mine))
+          return {
+            ...store,
+            keys: either(store.keys, operations.keys),
+            sweep: either(store.sweep, operations.sweep),
+            get: (key) => either(store.get(key), operations.get?.(key)),
+            update: (key, change) => either(store.update(key, change), operations.update?.(key, change))
+          }
+        })
+        isAway = true
+        yield* world.exit(yield* podOf("run-1"), { code: 3 })
+        yield* watching.pass(title === "a sweep" ? "61 minutes" : "1 minute")
+        expect(yield* Effect.flip(Fiber.join(watching.fiber))).toMatchObject({
+          _tag: "EvidenceStoreError",
+          kind: "unavailable"
+        })
+        expect(watching.problems.filter(({ _tag }) => _tag === "Unusable")).toEqual([])
+      }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+    )
+  }
+
   const role = (without: string): ReadonlyArray<object> => {
     const rule = (apiGroups: string, resource: string, verbs = ["get", "list", "watch"]) => ({
       apiGroups: [apiGroups],
@@ -498,6 +802,26 @@ describe("Watch", () => {
       expect(watching.last()?.notes.join()).toContain("Workloads are not served")
     }).pipe(Effect.provide(layer({ registry: without })))
   )
+
+  for (const [title, registry] of [
+    ["v1beta2", undefined],
+    ["v1beta1", older],
+    ["not served", without]
+  ] as const) {
+    it.scoped(`Kueue mode, ${title}: a name whose record is repaired is taken up`, () =>
+      Effect.gen(function* () {
+        const { spoil, watch } = yield* afterRestart
+        const repair = spoil()
+        const watching = yield* watch(Watch.namespace(namespace), undefined, { kueue })
+        expect(watching.problems.some(({ _tag }) => _tag === "Unusable")).toBe(true)
+        expect(watching.last("run-1")).toBeUndefined()
+        repair()
+        yield* watching.pass("30 seconds")
+        expect(watching.last("run-1")).toMatchObject({ state: "Running" })
+        expect(watching.problems.some(({ _tag }) => _tag === "Interrupted")).toBe(false)
+      }).pipe(Effect.provide(layer({ heartbeat: 0, ...(registry === undefined ? {} : { registry }) })))
+    )
+  }
 
   for (const [version, registry] of [
     ["v1beta2", undefined],

@@ -4,7 +4,8 @@ import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
-import { type Duration, Effect, type Fiber, Layer, Stream, TestClock } from "effect"
+import { KeyValueStore } from "@effect/platform"
+import { type Duration, Effect, type Fiber, Layer, Option, Stream, TestClock } from "effect"
 
 export const namespace = "default"
 export const admission = "dispatch-kubeflow.dev/admission"
@@ -22,6 +23,20 @@ export const injected = (name: string, count: number, numNodes = 2): Fixtures.Bo
 /** A cluster with its controllers and Nodes n1 … n3, one rank per Node, and a store for evidence. */
 export const layer = (options: TestCluster.Options = {}) =>
   Layer.merge(TestCluster.layer(options), EvidenceStore.layerMemory())
+
+/** The store of a process that was started just now, over the records that earlier ones left. */
+export const open = (records: Map<string, string>, options: EvidenceStore.Options = {}) =>
+  Effect.provideService(
+    EvidenceStore.makeKeyValueStore(options),
+    KeyValueStore.KeyValueStore,
+    KeyValueStore.makeStringOnly({
+      get: (at) => Effect.sync(() => Option.fromNullable(records.get(at))),
+      set: (at, value) => Effect.sync(() => void records.set(at, value)),
+      remove: (at) => Effect.sync(() => void records.delete(at)),
+      clear: Effect.sync(() => records.clear()),
+      size: Effect.sync(() => records.size)
+    })
+  )
 
 export const prepare = (nodes: ReadonlyArray<string> = ["n1", "n2", "n3"]) =>
   Effect.gen(function* () {

@@ -182,7 +182,7 @@ export const node: fc.Arbitrary<Core.Node> = object(
     }),
     status: fc.record({
       conditions: conditions("Ready", "MemoryPressure"),
-      nodeInfo: fc.record({ bootID: uid, kubeletVersion: fc.constant("v1.37.2") })
+      nodeInfo: fc.record({ bootID: uid, machineID: uid, systemUUID: uid, kubeletVersion: fc.constant("v1.37.2") })
     })
   })
 )

@@ -316,6 +316,8 @@ export const node = (
     readonly taints?: ReadonlyArray<Body>
     readonly labels?: Readonly<Record<string, string>>
     readonly bootID?: string
+    /** What tells the machine from others: its machineID and systemUUID. */
+    readonly machine?: string
     readonly allocatable?: Readonly<Record<string, string>>
     readonly time?: string
   } = {}
@@ -341,7 +343,12 @@ export const node = (
           lastTransitionTime: time
         }
       ],
-      nodeInfo: { bootID: options.bootID ?? `00000000-0000-4000-8000-${name}`, kubeletVersion: "v1.37.2" }
+      nodeInfo: {
+        bootID: options.bootID ?? `00000000-0000-4000-8000-${name}`,
+        machineID: options.machine ?? `machine-${name}`,
+        systemUUID: options.machine ?? `system-${name}`,
+        kubeletVersion: "v1.37.2"
+      }
     }
   }
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { DateTime } from "effect"
-import type * as Batch from "../model/Batch.js"
+import * as Batch from "../model/Batch.js"
 import type * as Core from "../model/Core.js"
 import { outOfServiceTaint } from "../model/Core.js"
 import * as JobSet from "../model/JobSet.js"
@@ -16,6 +16,9 @@ import type * as Execution from "./Execution.js"
 /** A Node as it was read for this answer. */
 export type NodeReading = { readonly _tag: "Found"; readonly node: Core.Node } | { readonly _tag: "Missing" }
 
+/** The Lease that a kubelet renews every ten seconds. `Absent`: nobody renews any. */
+export type Lease = "valid" | "expired" | "absent" | "unreadable"
+
 /** What was gathered. */
 export interface Facts {
   /** With the live state folded in. */
@@ -24,8 +27,8 @@ export interface Facts {
   readonly uid: string | undefined
   /** By name; must hold every Node that `nodeNames` gives. */
   readonly nodes: ReadonlyMap<string, NodeReading>
-  /** Until when the Lease of a Node's kubelet is valid, epoch milliseconds; absent when there is none or it is not readable. */
-  readonly leases: ReadonlyMap<string, number>
+  /** The Leases of the kubelets of Nodes that are deleted or out of service, by name of the Node. */
+  readonly leases: ReadonlyMap<string, Lease>
   /** Epoch milliseconds. */
   readonly now: number
   readonly outOfService: "always" | "unless-ready"
@@ -46,8 +49,13 @@ export interface NodeAnswer {
   readonly uid: string | undefined
   /** Recorded while the execution ran; several when the name was re-used meanwhile. */
   readonly recordedUids: ReadonlyArray<string>
-  /** The machine was started again since the execution ran: its bootID differs from the one recorded. */
+  /** The machine was started again since the execution ran: it is the same one, and its bootID differs from the one recorded. */
   readonly rebooted: boolean
+  /**
+   * Another machine has the name now (machineID, systemUUID): that it boots says nothing about the one on which the execution
+   * ran.
+   */
+  readonly otherMachine: boolean
   readonly bootID: string | undefined
   readonly recordedBootIDs: ReadonlyArray<string>
   /** The Ready condition, with its heartbeat. */
@@ -102,6 +110,11 @@ export interface Verdict {
   readonly reasons: ReadonlyArray<string>
   /** What to know before acting on a yes. */
   readonly cautions: ReadonlyArray<string>
+  /**
+   * Pods of other executions of this TrainJob of which nothing proves the end. The answer is about one execution: who acts for
+   * the whole TrainJob wants none of these.
+   */
+  readonly earlier: ReadonlyArray<PodAnswer>
 }
 
 type Pod = Evidence.PodRecord
@@ -115,20 +128,44 @@ const executionOf = (evidence: Evidence.Evidence, uid: string | undefined) => {
   return { all, execution: all.current ?? all.last }
 }
 
-/** The Nodes to read: those of all pods, of all replicatedJobs and incarnations, of the current or last execution. */
-export const nodeNames = (evidence: Evidence.Evidence, uid?: string): ReadonlyArray<string> =>
-  distinct(executionOf(evidence, uid).execution?.pods.flatMap((pod) => pod.nodeName ?? []) ?? []).toSorted()
+const nodesOf = (pods: ReadonlyArray<Pod>): ReadonlyArray<string> => distinct(pods.flatMap((pod) => pod.nodeName ?? []))
+
+/** Pods of other executions of the TrainJob that do not prove their end themselves. */
+const unprovenOthers = ({ all, execution }: ReturnType<typeof executionOf>): ReadonlyArray<Pod> =>
+  all.all
+    .filter((it) => it !== execution)
+    .flatMap((it) => it.pods)
+    .filter((pod) => proofOf(pod)._tag === "none")
+
+/**
+ * The Nodes to read: those of all pods, of all replicatedJobs and incarnations, of the current or last execution, and of the
+ * pods of other executions that do not prove their end themselves.
+ */
+export const nodeNames = (evidence: Evidence.Evidence, uid?: string): ReadonlyArray<string> => {
+  const found = executionOf(evidence, uid)
+  return nodesOf([...(found.execution?.pods ?? []), ...unprovenOthers(found)]).toSorted()
+}
 
 const isReady = (node: Core.Node): boolean => condition(node.status?.conditions, "Ready")?.status === "True"
 
-const isOutOfService = (node: Core.Node): boolean =>
+/** Whether an operator has vouched for it with the out-of-service taint. */
+export const isOutOfService = (node: Core.Node): boolean =>
   (node.spec?.taints ?? []).some(({ key }) => key === outOfServiceTaint)
+
+/**
+ * Whether something shows that the kubelet lives: it renews its Lease, or reported of itself. Once it is silent the node
+ * lifecycle controller makes Ready Unknown; False is the kubelet's own word, e.g. that its container runtime does not answer.
+ */
+const showsLife = (node: Core.Node, lease: Lease | undefined): boolean => {
+  const ready = condition(node.status?.conditions, "Ready")?.status
+  return lease === "valid" || ready === "True" || (ready === "False" && lease !== "expired" && lease !== "absent")
+}
 
 const nodeAnswer = (
   name: string,
   reading: NodeReading,
   pods: ReadonlyArray<Pod>,
-  outOfService: Facts["outOfService"]
+  { leases, outOfService }: Facts
 ): NodeAnswer => {
   const recorded = pods.flatMap((pod) => pod.evidence.node ?? [])
   const common = {
@@ -144,6 +181,7 @@ const nodeAnswer = (
       ceased: true,
       uid: undefined,
       rebooted: false,
+      otherMachine: false,
       bootID: undefined,
       ready: undefined,
       taints: []
@@ -162,17 +200,22 @@ const nodeAnswer = (
   return {
     ...common,
     state,
-    ceased: state === "out-of-service" && (outOfService === "always" || !isReady(node)),
+    ceased: state === "out-of-service" && (outOfService === "always" || !showsLife(node, leases.get(name))),
     uid,
-    rebooted: bootID !== undefined && bootID !== "" && isRebooted(common.recordedBootIDs, bootID),
+    rebooted: recorded.length > 0 && recorded.every((it) => isRebooted(it, node)),
+    otherMachine: recorded.some((it) => Evidence.isOtherMachine(it, node.status?.nodeInfo ?? {})),
     bootID,
     ready: condition(node.status?.conditions, "Ready"),
     taints: node.spec?.taints ?? []
   }
 }
 
-const isRebooted = (recorded: ReadonlyArray<string>, bootID: string): boolean =>
-  recorded.length > 0 && recorded.every((it) => it !== "" && it !== bootID)
+type Recorded = NonNullable<Evidence.PodEvidence["node"]>
+
+const isRebooted = (recorded: Recorded, node: Core.Node): boolean => {
+  const [before, now] = [recorded.bootID ?? "", node.status?.nodeInfo?.bootID ?? ""]
+  return before !== "" && now !== "" && before !== now && Evidence.isSameMachine(recorded, node.status?.nodeInfo ?? {})
+}
 
 const refusals = new Set([
   "NodeAffinity",
@@ -183,6 +226,10 @@ const refusals = new Set([
 ])
 
 const isFinished = (pod: Pod): boolean => pod.phase === "Succeeded" || pod.phase === "Failed"
+
+/** Whether the kubelet itself says that the pod has ended. PodGC writes Failed for it while a kubelet is silent. */
+const hasKubeletFinished = (pod: Pod): boolean =>
+  isFinished(pod) && pod.evidence.disruptions.every(({ reason }) => reason !== "DeletionByPodGC")
 
 type ContainerProof =
   | { readonly _tag: "terminated"; readonly ending: Evidence.Ending; readonly containerID: string }
@@ -197,7 +244,7 @@ const containerProof = (
   const state = status?.state
   if (state?.running) return { _tag: "none", reason: `container ${name} was last seen running` }
   const restartCount = status?.restartCount ?? 0
-  const restarts = pod.evidence.pod.spec?.restartPolicy !== "Never" && !isFinished(pod)
+  const restarts = Evidence.mayRestart(pod.evidence.pod) && !hasKubeletFinished(pod)
   if (state?.terminated && !restarts) {
     // The first real record counts; a placeholder that follows it does not take it back
     const ending = pod.evidence.endings.findLast((it) => it.container === name && it.restartCount === restartCount)
@@ -206,7 +253,9 @@ const containerProof = (
     const lost = !Evidence.isReal(state.terminated)
     const started = state.terminated.startedAt ?? undefined
     const before = status?.lastState?.terminated ?? status?.lastState?.running ?? undefined
-    if (lost && started === undefined && restartCount === 0 && before === undefined && ending === undefined) {
+    const ran =
+      started !== undefined || before !== undefined || ending !== undefined || pod.evidence.wasStarted === true
+    if (lost && !ran && restartCount === 0) {
       return { _tag: "never-started" }
     }
     return { _tag: "none", reason: `container ${name} is reported terminated, without a containerID` }
@@ -217,6 +266,18 @@ const containerProof = (
     _tag: "none",
     reason: `container ${name} was last seen ${state?.waiting ? `waiting (${state.waiting.reason ?? "no reason"})` : "without a state"}`
   }
+}
+
+/** Ephemeral containers are put into a pod that runs, and live on while it is torn down. */
+const unendedEphemeral = ({ spec, status }: Core.Pod): ReadonlyArray<string> => {
+  const statuses = status?.ephemeralContainerStatuses ?? []
+  const names = distinct([...(spec?.ephemeralContainers ?? []), ...statuses].map(({ name }) => name))
+  return names.flatMap((name) => {
+    const terminated = statuses.find((it) => it.name === name)?.state?.terminated
+    return terminated && Evidence.isReal(terminated) && (terminated.containerID ?? "") !== ""
+      ? []
+      : [`ephemeral container ${name} was not seen to end`]
+  })
 }
 
 /** What proves that the pod runs no process, from its last state and its first termination records. */
@@ -237,12 +298,13 @@ export const proofOf = (pod: Pod): Proof => {
   const containers = Evidence.containersOf(evidence.pod)
   const statuses = containers.filter(({ status }) => status !== undefined)
   const reason = evidence.pod.status?.reason ?? ""
-  if (statuses.length === 0 && pod.phase === "Failed" && (reason.startsWith("OutOf") || refusals.has(reason))) {
+  const isRefused = statuses.length === 0 && (reason.startsWith("OutOf") || refusals.has(reason))
+  if (isRefused && pod.phase === "Failed" && evidence.wasStarted !== true) {
     return { _tag: "never-started", reason: `the kubelet refused it: ${reason}` }
   }
   if (containers.length === 0) return { _tag: "none", reason: "its containers are not known" }
   const initFailed =
-    evidence.pod.spec?.restartPolicy === "Never" &&
+    !Evidence.mayRestart(evidence.pod) &&
     evidence.endings.some(
       ({ role, terminated }) => role === "init" && terminated.exitCode !== 0 && (terminated.containerID ?? "") !== ""
     )
@@ -250,7 +312,10 @@ export const proofOf = (pod: Pod): Proof => {
     name: container.name,
     proof: containerProof(pod, container, initFailed)
   }))
-  const open = proofs.flatMap(({ proof }) => (proof._tag === "none" ? [proof.reason] : []))
+  const open = [
+    ...proofs.flatMap(({ proof }) => (proof._tag === "none" ? [proof.reason] : [])),
+    ...unendedEphemeral(evidence.pod)
+  ]
   if (open.length > 0) return { _tag: "none", reason: open.join("; ") }
   const terminated = proofs.flatMap(({ name, proof }) =>
     proof._tag === "terminated"
@@ -269,21 +334,44 @@ export const proofOf = (pod: Pod): Proof => {
     : { _tag: "terminated", containers: terminated }
 }
 
+const signOfLife = ({ ready }: NodeAnswer): string =>
+  ready?.status === "True"
+    ? "is Ready"
+    : ready?.status === "False"
+      ? `tells of itself (Ready False${ready.reason ? ` ${ready.reason}` : ""})`
+      : "its kubelet renews its Lease"
+
 const nodeReason = (node: NodeAnswer): string => {
   const ready = node.ready
   const condition = ready === undefined ? "" : ` (Ready ${ready.status}${ready.reason ? ` ${ready.reason}` : ""})`
+  const other = node.otherMachine ? ": it is another machine now, and the one before may still run its processes" : ""
   switch (node.state) {
     case "replaced":
-      return `Node ${node.name} exists with another uid (${node.recordedUids.join(", ")} then ${node.uid ?? ""}): a kubelet that registers again keeps its pods`
+      return node.otherMachine
+        ? `Node ${node.name} exists with another uid (${node.recordedUids.join(", ")} then ${node.uid ?? ""})${other}`
+        : `Node ${node.name} exists with another uid (${node.recordedUids.join(", ")} then ${node.uid ?? ""}): a kubelet that registers again keeps its pods`
     case "out-of-service":
-      return `Node ${node.name} is marked out of service but is Ready: its kubelet is alive`
+      return `Node ${node.name} is marked out of service but ${signOfLife(node)}: its kubelet is alive`
     case "not-ready":
-      return `Node ${node.name} is not ready${condition}: its processes may go on`
+      return `Node ${node.name} is not ready${condition}${other === "" ? ": its processes may go on" : other}`
     case "ready":
-      return `Node ${node.name} is ready`
+      return `Node ${node.name} is ready${other}`
     case "deleted":
       return `Node ${node.name} is deleted`
   }
+}
+
+/** Whether a Job is of this TrainJob, and not of another one of the name. */
+const isOurs = (
+  evidence: Evidence.Evidence,
+  trainJob: Evidence.TrainJobEvidence | undefined,
+  job: Batch.Job
+): boolean => {
+  const jobSet = evidence.jobSets[job.metadata.labels?.[JobSet.jobSetUidLabel] ?? ""]?.jobSet
+  const uid = trainJob?.trainJob.metadata.uid
+  if (uid === undefined) return true
+  if (jobSet !== undefined) return controllerOf(jobSet.metadata)?.uid === uid
+  return (job.metadata.creationTimestamp ?? "") >= (trainJob?.trainJob.metadata.creationTimestamp ?? "")
 }
 
 /**
@@ -310,18 +398,11 @@ const unseenStarts = (
       startTime !== undefined && (earliest === undefined || startTime < earliest) ? startTime : earliest,
     undefined
   )
-  const isOurs = (job: Batch.Job, jobSetUid: string): boolean => {
-    const jobSet = evidence.jobSets[jobSetUid]?.jobSet
-    const uid = trainJob?.trainJob.metadata.uid
-    if (uid === undefined) return true
-    if (jobSet !== undefined) return controllerOf(jobSet.metadata)?.uid === uid
-    return (job.metadata.creationTimestamp ?? "") >= (trainJob?.trainJob.metadata.creationTimestamp ?? "")
-  }
   return Object.values(evidence.jobs).flatMap(({ job, startTimes }) => {
     const jobSetUid = job.metadata.labels?.[JobSet.jobSetUidLabel] ?? ""
     const known = seen.get(job.metadata.uid)
     // A Job that was never seen to start anything may be one that has nothing to start
-    if (job.spec?.parallelism === 0 || job.spec?.completions === 0 || !isOurs(job, jobSetUid)) return []
+    if (job.spec?.parallelism === 0 || job.spec?.completions === 0 || !isOurs(evidence, trainJob, job)) return []
     return startTimes
       .filter((time) => known?.has(time) !== true)
       .filter(
@@ -336,12 +417,125 @@ const unseenStarts = (
   })
 }
 
-const strays = (all: Execution.Executions<Pod>): ReadonlyArray<string> => {
-  const unended = all.strays.filter((pod) => Evidence.isUnended(pod.evidence))
-  return unended.length === 0
-    ? []
-    : [`Pods of another TrainJob of this name have not ended: ${unended.map((pod) => pod.name).join(", ")}.`]
+/** Whether a replicatedJob may have been started, as far as those tell for which it waits. */
+const mayHaveStarted = (
+  spec: JobSet.JobSetSpec,
+  replicatedJob: JobSet.ReplicatedJob,
+  pods: ReadonlyArray<Evidence.PodEvidence>
+): boolean => {
+  const all = spec.replicatedJobs ?? []
+  const of = (name: string): ReadonlyArray<Evidence.PodEvidence> =>
+    pods.filter(({ pod }) => pod.metadata.labels?.[JobSet.replicatedJobLabel] === name)
+  const isOver = (name: string): boolean => of(name).some(({ pod }) => pod.status?.phase === "Succeeded")
+  const wasReady = (name: string): boolean => of(name).some(({ wasStarted }) => wasStarted === true)
+  const inOrder = spec.startupPolicy?.startupPolicyOrder === "InOrder"
+  const before = inOrder ? all.slice(0, all.indexOf(replicatedJob)) : []
+  return (
+    before.every(({ name }) => wasReady(name)) &&
+    (replicatedJob.dependsOn ?? []).every(({ name, status }) => (status === "Complete" ? isOver(name) : wasReady(name)))
+  )
 }
+
+/**
+ * What the cluster's own objects tell to have been there, and was not seen: evidence that begins late, or has a gap, would
+ * otherwise count what it knows for everything.
+ */
+const unseenParts = (
+  evidence: Evidence.Evidence,
+  execution: Execution.Execution<Pod>,
+  trainJob: Evidence.TrainJobEvidence | undefined
+): ReadonlyArray<string> => {
+  const byJobSet = new Map<string, Array<Evidence.PodEvidence>>()
+  const byJob = new Map<string, number>()
+  for (const it of Object.values(evidence.pods)) {
+    const { labels } = it.pod.metadata
+    const jobSetUid = labels?.[JobSet.jobSetUidLabel] ?? ""
+    const jobUid = controllerOf(it.pod.metadata)?.uid ?? labels?.[Batch.controllerUidLabel] ?? ""
+    const known = byJobSet.get(jobSetUid)
+    if (known === undefined) byJobSet.set(jobSetUid, [it])
+    else known.push(it)
+    byJob.set(jobUid, (byJob.get(jobUid) ?? 0) + 1)
+  }
+  const result: Array<string> = []
+  // What was given up of earlier executions is counted by the objects, too
+  if (evidence.droppedPods === 0) {
+    for (const { job } of Object.values(evidence.jobs)) {
+      if (!isOurs(evidence, trainJob, job)) continue
+      const { active, failed, succeeded, terminating } = job.status ?? {}
+      const counted = [active, failed, succeeded, terminating].reduce<number>((sum, count) => sum + (count ?? 0), 0)
+      const seen = byJob.get(job.metadata.uid) ?? 0
+      if (counted > seen) result.push(`${job.metadata.name} counts ${counted} pods, and ${seen} were seen`)
+    }
+  }
+  const ours = Object.values(evidence.jobSets).filter(
+    ({ jobSet }) => controllerOf(jobSet.metadata)?.uid === trainJob?.trainJob.metadata.uid
+  )
+  const run = new Set(execution.incarnations.map(({ jobSetUid }) => jobSetUid))
+  for (const { jobSet, presence } of ours) {
+    const { name, uid } = jobSet.metadata
+    const pods = byJobSet.get(uid) ?? []
+    if (pods.length === 0) {
+      // Of what was seen to be deleted the last state is known: it was held, or its Jobs tell of their starts
+      if (presence === "inferred") {
+        result.push(`a JobSet ${name} (uid ${uid}) went while nobody looked: whether it had started pods is not known`)
+      }
+      continue
+    }
+    const attempts = new Set(pods.map(({ pod }) => pod.metadata.labels?.[JobSet.restartAttemptLabel] ?? ""))
+    for (let attempt = 0; evidence.droppedPods === 0 && attempt <= (jobSet.status?.restarts ?? 0); attempt++) {
+      if (!attempts.has(String(attempt))) result.push(`no pod of attempt ${attempt} of JobSet ${name} was seen`)
+    }
+    if (!run.has(uid)) continue
+    for (const replicatedJob of jobSet.spec?.replicatedJobs ?? []) {
+      const { completions, parallelism } = replicatedJob.template?.spec ?? {}
+      if (parallelism === 0 || completions === 0 || !mayHaveStarted(jobSet.spec ?? {}, replicatedJob, pods)) continue
+      for (let index = 0; index < (replicatedJob.replicas ?? 1); index++) {
+        const job = `${name}-${replicatedJob.name}-${index}`
+        const isKnown =
+          pods.some(({ pod }) => pod.metadata.labels?.[Batch.jobNameLabel] === job) ||
+          Object.values(evidence.jobs).some(
+            (it) => it.job.metadata.name === job && it.job.metadata.labels?.[JobSet.jobSetUidLabel] === uid
+          )
+        if (!isKnown) result.push(`neither Job ${job} nor a pod of it was seen`)
+      }
+    }
+  }
+  return result
+}
+
+// What a busy controller may take to make a JobSet
+const promptly = 10_000
+
+/** A JobSet that came late may be the second one. */
+const lateJobSet = (evidence: Evidence.Evidence, trainJob: Evidence.TrainJobEvidence): ReadonlyArray<string> => {
+  const { metadata, spec } = trainJob.trainJob
+  const letGo = Evidence.millis(
+    trainJob.suspensions.find(({ status }) => status === "False")?.lastTransitionTime ??
+      (trainJob.suspensions.length === 0 && spec?.suspend !== true ? metadata.creationTimestamp : undefined)
+  )
+  const created = Object.values(evidence.jobSets)
+    .filter(({ jobSet }) => controllerOf(jobSet.metadata)?.uid === metadata.uid)
+    .map(({ jobSet }) => Evidence.millis(jobSet.metadata.creationTimestamp) ?? 0)
+  const first = Math.min(...created)
+  return letGo === undefined || created.length === 0 || first - letGo <= promptly
+    ? []
+    : [
+        `The first JobSet that was seen is ${Math.round((first - letGo) / 1000)} s younger than the start of its TrainJob: one before it may have run.`
+      ]
+}
+
+const strays = (all: Execution.Executions<Pod>): ReadonlyArray<string> => {
+  const unproven = all.strays.filter((pod) => proofOf(pod)._tag === "none")
+  return unproven.length === 0
+    ? []
+    : [
+        `Nothing proves that pods of another TrainJob of this name have ended: ${unproven.map(({ name, nodeName }) => `${name}${nodeName === undefined ? "" : ` on ${nodeName}`}`).join(", ")}.`
+      ]
+}
+
+/** What pods are where: while that changes nothing is decided for good. */
+export const places = (evidence: Evidence.Evidence, uid?: string): ReadonlyMap<string, string> =>
+  new Map(executionOf(evidence, uid).execution?.pods.map((pod) => [pod.uid, pod.nodeName ?? ""]) ?? [])
 
 /** Decides. Total; never a yes for want of knowledge. */
 export const decide = (facts: Facts): Verdict => {
@@ -362,7 +556,8 @@ export const decide = (facts: Facts): Verdict => {
       nodes: [],
       pods: [],
       reasons: ["No pod of it was ever seen: whether and where it ran is not known."],
-      cautions: strays(all)
+      cautions: strays(all),
+      earlier: []
     }
   }
 
@@ -382,26 +577,16 @@ export const decide = (facts: Facts): Verdict => {
         unread.push(`Node ${name} was not read`)
         return []
       }
-      return [nodeAnswer(name, reading, pods, facts.outOfService)]
+      return [nodeAnswer(name, reading, pods, facts)]
     })
   const ceasedNodes = new Set(nodes.filter(({ ceased }) => ceased).map(({ name }) => name))
   // A reboot since *this* pod ran: another pod may have run on the Node after it. What was bound and not started yet is
   // started by the next boot
-  const rebooted = (pod: Pod): boolean => {
-    const node = nodes.find(({ name }) => name === pod.nodeName)
-    const before = pod.evidence.node?.bootID
-    return (
-      node !== undefined &&
-      pod.evidence.node?.bootIsLast === true &&
-      node.state !== "deleted" &&
-      before !== undefined &&
-      node.bootID !== undefined &&
-      node.bootID !== "" &&
-      isRebooted([before], node.bootID)
-    )
+  const rebooted = ({ evidence: { node: recorded } }: Pod): boolean => {
+    const reading = facts.nodes.get(recorded?.name ?? "")
+    return recorded?.bootIsLast === true && reading?._tag === "Found" && isRebooted(recorded, reading.node)
   }
-
-  const pods = execution.pods.toSorted(byName).map((pod): PodAnswer => {
+  const podAnswer = (pod: Pod): PodAnswer => {
     const proof = proofOf(pod)
     return {
       name: pod.name,
@@ -411,7 +596,8 @@ export const decide = (facts: Facts): Verdict => {
       proof,
       ended: proof._tag !== "none" || (pod.nodeName !== undefined && ceasedNodes.has(pod.nodeName)) || rebooted(pod)
     }
-  })
+  }
+  const pods = execution.pods.toSorted(byName).map(podAnswer)
 
   const gaps = execution.incarnations.map((incarnation) => Evidence.gaps(evidence, all, execution, incarnation, uid))
   const missing = distinct(gaps.flatMap((it) => it.missing)).map(
@@ -421,22 +607,31 @@ export const decide = (facts: Facts): Verdict => {
   const unbound = pods.flatMap(({ name, node, proof }) =>
     node === undefined && proof._tag === "none" ? [`Pod ${name}: ${proof.reason}`] : []
   )
-  const unseen = unseenStarts(evidence, all, execution, trainJob)
+  const unseen = [...unseenStarts(evidence, all, execution, trainJob), ...unseenParts(evidence, execution, trainJob)]
   const unknown = [...unread, ...missing, ...uncounted, ...unseen, ...unbound]
   const alive = nodes.filter(({ ceased }) => !ceased).map(nodeReason)
   const none = nodes.length === 0 && unread.length === 0 ? ["No pod of it was ever seen bound to a Node."] : []
 
   const cautions: Array<string> = []
   for (const node of nodes) {
-    if (node.state === "out-of-service" && node.ready?.status === "True") {
+    const lease = facts.leases.get(node.name)
+    const reading = facts.nodes.get(node.name)
+    if (node.state === "out-of-service" && reading?._tag === "Found" && showsLife(reading.node, lease)) {
       cautions.push(
-        `Node ${node.name} is marked out of service but is Ready: on a Node that is alive the taint only evicts, and pods run on for their grace period.`
+        `Node ${node.name} is marked out of service but ${signOfLife(node)}: on a Node that is alive the taint only evicts, and pods run on for their grace period.`
       )
     }
-    const lease = facts.leases.get(node.name)
-    if (node.state === "deleted" && lease !== undefined && lease > facts.now) {
+    if (node.state === "deleted" && lease === "valid") {
       cautions.push(
         `Node ${node.name} is deleted but its kubelet still renews the Lease kube-node-lease/${node.name}: its processes may go on.`
+      )
+    }
+    if (lease === "unreadable") {
+      cautions.push(`The Lease kube-node-lease/${node.name} could not be read: whether its kubelet lives is not known.`)
+    }
+    if (node.otherMachine) {
+      cautions.push(
+        `Node ${node.name} is another machine than the one on which the execution ran: that one may still be on.`
       )
     }
     if (node.rebooted) {
@@ -454,13 +649,19 @@ export const decide = (facts: Facts): Verdict => {
   if (execution.identity === "inferred") {
     cautions.push("The pods carry no admission count: executions are told apart by uids and times.")
   }
-  const earlier = all.all
-    .filter((it) => it !== execution)
-    .flatMap((it) => it.pods)
-    .filter((pod) => Evidence.isUnended(pod.evidence))
-  if (earlier.length > 0) {
-    cautions.push(`Pods of other executions have not ended: ${earlier.map((pod) => pod.name).join(", ")}.`)
+  const isCeased = (name: string | undefined): boolean => {
+    const reading = facts.nodes.get(name ?? "")
+    return reading !== undefined && nodeAnswer(name ?? "", reading, [], facts).ceased
   }
+  const earlier = unprovenOthers({ all, execution })
+    .map(podAnswer)
+    .filter(({ ended, node }) => !ended && !isCeased(node))
+  if (earlier.length > 0) {
+    cautions.push(
+      `Nothing proves that pods of other executions have ended: ${earlier.map(({ name, node }) => `${name}${node === undefined ? "" : ` on ${node}`}`).join(", ")}.`
+    )
+  }
+  if (trainJob !== undefined) cautions.push(...lateJobSet(evidence, trainJob))
   cautions.push(...strays(all))
 
   return {
@@ -479,6 +680,7 @@ export const decide = (facts: Facts): Verdict => {
     nodes,
     pods,
     reasons: [...none, ...unknown, ...alive],
-    cautions
+    cautions,
+    earlier
   }
 }

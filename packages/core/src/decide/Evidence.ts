@@ -69,12 +69,16 @@ export const PodEvidence = Schema.Struct({
   deletionIsExact: Schema.optional(Schema.Boolean),
   /** A container was seen to run after the deletion was asked for, at the earliest this time (RFC 3339). */
   ranAfterDeletion: Schema.optional(Schema.String),
+  /** A container of it was once seen that had been started. */
+  wasStarted: Schema.optional(Schema.Boolean),
   /** The Node as it was while the pod had not ended. */
   node: Schema.optional(
     Schema.Struct({
       name: Schema.String,
       uid: Schema.String,
       bootID: Schema.optional(Schema.String),
+      machineID: Schema.optional(Schema.String),
+      systemUUID: Schema.optional(Schema.String),
       at: Schema.Number,
       /** The bootID was read when the pod could be started no more: no later boot runs a process of it. */
       bootIsLast: Schema.optional(Schema.Boolean)
@@ -106,7 +110,9 @@ export const JobEvidence = Schema.Struct({
   ...kept,
   job: Batch.Job,
   /** Every start time seen: suspending removes it, resuming sets a new one. */
-  startTimes: Schema.Array(Schema.String)
+  startTimes: Schema.Array(Schema.String),
+  /** The most pods at a time that it was seen to want while it was started. */
+  mostPods: Schema.optional(Schema.Number)
 })
 /** See the schema of the same name. */
 export type JobEvidence = typeof JobEvidence.Type
@@ -416,7 +422,12 @@ const containerStatusOf = (from: Core.ContainerStatus): Core.ContainerStatus =>
   })
 
 const containerOf = (from: typeof Core.Container.Type): typeof Core.Container.Type =>
-  compact({ name: from.name, image: from.image, restartPolicy: from.restartPolicy })
+  compact({
+    name: from.name,
+    image: from.image,
+    restartPolicy: from.restartPolicy,
+    restartPolicyRules: from.restartPolicyRules?.map(({ action }) => compact({ action }))
+  })
 
 const podOf = (from: Core.Pod): Core.Pod => ({
   metadata: metaOf(from.metadata),
@@ -424,7 +435,8 @@ const podOf = (from: Core.Pod): Core.Pod => ({
     nodeName: from.spec?.nodeName === "" ? undefined : from.spec?.nodeName,
     restartPolicy: from.spec?.restartPolicy,
     containers: from.spec?.containers?.map(containerOf),
-    initContainers: from.spec?.initContainers?.map(containerOf)
+    initContainers: from.spec?.initContainers?.map(containerOf),
+    ephemeralContainers: from.spec?.ephemeralContainers?.map(containerOf)
   }),
   status: compact({
     phase: from.status?.phase,
@@ -433,7 +445,8 @@ const podOf = (from: Core.Pod): Core.Pod => ({
     startTime: from.status?.startTime,
     conditions: conditionsOf(from.status?.conditions),
     containerStatuses: from.status?.containerStatuses?.map(containerStatusOf),
-    initContainerStatuses: from.status?.initContainerStatuses?.map(containerStatusOf)
+    initContainerStatuses: from.status?.initContainerStatuses?.map(containerStatusOf),
+    ephemeralContainerStatuses: from.status?.ephemeralContainerStatuses?.map(containerStatusOf)
   })
 })
 
@@ -452,10 +465,14 @@ const jobSetOf = (from: JobSet.JobSet): JobSet.JobSet => ({
   metadata: metaOf(from.metadata),
   spec: compact({
     suspend: from.spec?.suspend,
+    startupPolicy: from.spec?.startupPolicy
+      ? compact({ startupPolicyOrder: from.spec.startupPolicy.startupPolicyOrder })
+      : undefined,
     replicatedJobs: from.spec?.replicatedJobs?.map((job) =>
       compact({
         name: job.name,
         replicas: job.replicas,
+        dependsOn: job.dependsOn?.map(({ name, status }) => compact({ name, status })),
         template: {
           metadata: { labels: pick(job.template?.metadata?.labels, keptLabels) },
           spec: compact({
@@ -484,6 +501,10 @@ const jobOf = (from: Batch.Job): Batch.Job => ({
   status: compact({
     conditions: conditionsOf(from.status?.conditions),
     startTime: from.status?.startTime,
+    active: from.status?.active,
+    terminating: from.status?.terminating,
+    succeeded: from.status?.succeeded,
+    failed: from.status?.failed,
     completedIndexes: from.status?.completedIndexes
   })
 })
@@ -729,7 +750,10 @@ const sameOwner = (a: OwnerReference, b: OwnerReference): boolean =>
   sameField(a.controller, b.controller)
 
 const sameContainer = (a: typeof Core.Container.Type, b: typeof Core.Container.Type): boolean =>
-  a.name === b.name && sameField(a.image, b.image) && sameField(a.restartPolicy, b.restartPolicy)
+  a.name === b.name &&
+  sameField(a.image, b.image) &&
+  sameField(a.restartPolicy, b.restartPolicy) &&
+  sameList(a.restartPolicyRules, b.restartPolicyRules, (one, other) => sameField(one.action, other.action))
 
 const sameCondition = (a: Condition, b: Condition): boolean =>
   a.type === b.type &&
@@ -775,11 +799,18 @@ const podFrom = (known: Core.Pod, from: Core.Pod): Core.Pod => {
   const nodeName = spec?.nodeName === "" ? undefined : spec?.nodeName
   const containers = shared(known.spec?.containers, spec?.containers, sameContainer, containerOf)
   const initContainers = shared(known.spec?.initContainers, spec?.initContainers, sameContainer, containerOf)
+  const ephemeralContainers = shared(
+    known.spec?.ephemeralContainers,
+    spec?.ephemeralContainers,
+    sameContainer,
+    containerOf
+  )
   const isSameSpec =
     sameField(known.spec?.nodeName, nodeName) &&
     sameField(known.spec?.restartPolicy, spec?.restartPolicy) &&
     containers === (known.spec?.containers ?? undefined) &&
-    initContainers === (known.spec?.initContainers ?? undefined)
+    initContainers === (known.spec?.initContainers ?? undefined) &&
+    ephemeralContainers === (known.spec?.ephemeralContainers ?? undefined)
   return {
     metadata: compact({
       name: metadata.name,
@@ -798,7 +829,7 @@ const podFrom = (known: Core.Pod, from: Core.Pod): Core.Pod => {
     }),
     spec: isSameSpec
       ? known.spec
-      : compact({ nodeName, restartPolicy: spec?.restartPolicy, containers, initContainers }),
+      : compact({ nodeName, restartPolicy: spec?.restartPolicy, containers, initContainers, ephemeralContainers }),
     status: compact({
       phase: status?.phase,
       reason: status?.reason,
@@ -816,6 +847,12 @@ const podFrom = (known: Core.Pod, from: Core.Pod): Core.Pod => {
         status?.initContainerStatuses,
         sameStatus,
         containerStatusOf
+      ),
+      ephemeralContainerStatuses: shared(
+        known.status?.ephemeralContainerStatuses,
+        status?.ephemeralContainerStatuses,
+        sameStatus,
+        containerStatusOf
       )
     })
   }
@@ -823,6 +860,17 @@ const podFrom = (known: Core.Pod, from: Core.Pod): Core.Pod => {
 
 const hasTerminated = (statuses: ReadonlyArray<Core.ContainerStatus> | null | undefined): boolean =>
   statuses?.some(({ state, lastState }) => state?.terminated || lastState?.terminated) ?? false
+
+const hasStarted = ({ status }: Core.Pod): boolean =>
+  [status?.initContainerStatuses, status?.containerStatuses].some((statuses) =>
+    statuses?.some(
+      ({ containerID, lastState, state }) =>
+        state?.running ||
+        [containerID, state?.terminated?.containerID, lastState?.terminated?.containerID].some(
+          (id) => (id ?? "") !== ""
+        )
+    )
+  )
 
 /** What is kept of a pod after an observation; the very same where it says nothing new. */
 const podAfter = (
@@ -851,6 +899,7 @@ const podAfter = (
     disruptions: distinctConditions(known?.disruptions ?? [], disruption === undefined ? [] : [disruption]),
     ...deletionAfter(known, object.metadata),
     ...ranAfter(known, object),
+    ...(known?.wasStarted === true || hasStarted(object) ? { wasStarted: true } : {}),
     ...(known?.node === undefined ? {} : { node: known.node })
   }
 }
@@ -881,11 +930,17 @@ const foldTrainJob = (evidence: Evidence, object: Trainer.TrainJob, presence: Pr
   return { ...evidence, trainJobs: { ...evidence.trainJobs, [uid]: next } }
 }
 
+/** Whose it is does not change when its owner is deleted and leaves it behind (`--cascade=orphan`). */
+const withOwnersOf = <A extends { readonly metadata: ObjectMeta }>(known: A | undefined, incoming: A): A =>
+  known === undefined || controllerOf(known.metadata) === undefined || controllerOf(incoming.metadata) !== undefined
+    ? incoming
+    : { ...incoming, metadata: compact({ ...incoming.metadata, ownerReferences: known.metadata.ownerReferences }) }
+
 const foldJobSet = (evidence: Evidence, object: JobSet.JobSet, presence: Presence, at: number): Evidence => {
   const { uid } = object.metadata
   const known = evidence.jobSets[uid]
   const { kept, useIncoming } = keptAfter(known, known?.jobSet.metadata, object.metadata, presence, at)
-  const incoming = jobSetOf(object)
+  const incoming = withOwnersOf(known?.jobSet, jobSetOf(object))
   const next: JobSetEvidence = { ...kept, jobSet: useIncoming ? incoming : (known?.jobSet ?? incoming) }
   return { ...evidence, jobSets: { ...evidence.jobSets, [uid]: next } }
 }
@@ -894,12 +949,14 @@ const foldJob = (evidence: Evidence, object: Batch.Job, presence: Presence, at: 
   const { uid } = object.metadata
   const known = evidence.jobs[uid]
   const { kept, useIncoming } = keptAfter(known, known?.job.metadata, object.metadata, presence, at)
-  const incoming = jobOf(object)
+  const incoming = withOwnersOf(known?.job, jobOf(object))
   const started = incoming.status?.startTime ?? undefined
   const times = known?.startTimes ?? []
+  const wanted = Math.max(known?.mostPods ?? 0, started === undefined ? 0 : (podsOfJob(incoming.spec) ?? 0))
   const next: JobEvidence = {
     ...kept,
     job: useIncoming ? incoming : (known?.job ?? incoming),
+    ...(wanted === 0 ? {} : { mostPods: wanted }),
     startTimes:
       started === undefined || times.includes(started) ? times : [...times, started].toSorted().slice(-startTimesKept)
   }
@@ -1008,41 +1065,112 @@ export const isUnended = (pod: PodEvidence): boolean =>
   pod.presence === "present" && pod.pod.status?.phase !== "Succeeded" && pod.pod.status?.phase !== "Failed"
 
 /**
+ * Whether a container that ended may be started again while the pod has not ended. A container can have a policy of its own, and
+ * rules that restart it, or all of them: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules
+ * Sidecars do not count: none is started again once every other container has ended.
+ */
+export const mayRestart = ({ spec }: Core.Pod): boolean => {
+  const isOwn = ({ restartPolicy, restartPolicyRules }: typeof Core.Container.Type): boolean =>
+    (restartPolicy ?? "Never") !== "Never" || (restartPolicyRules ?? []).length > 0
+  return (
+    spec?.restartPolicy !== "Never" ||
+    (spec.containers ?? []).some(isOwn) ||
+    (spec.initContainers ?? []).some((container) => container.restartPolicy !== "Always" && isOwn(container))
+  )
+}
+
+/**
  * Whether a kubelet that comes up now leaves the pod alone. It starts what is bound and was never started, whenever that was
  * bound; it does not start again what may not be restarted, is being deleted, or is gone.
  */
 export const startsNoMore = ({ pod, presence }: PodEvidence): boolean => {
-  const { metadata, spec, status } = pod
+  const { metadata, status } = pod
   if (presence !== "present" || typeof metadata.deletionTimestamp === "string") return true
   if (status?.phase === "Succeeded" || status?.phase === "Failed") return true
-  if (spec?.restartPolicy !== "Never") return false
+  if (mayRestart(pod)) return false
   return containersOf(pod).some(({ status: container }) => {
     const state = container?.state
     return (state?.running ?? state?.terminated ?? undefined) !== undefined
   })
 }
 
-const foldNode = (evidence: Evidence, name: string, node: Core.Node | undefined, at: number): Evidence => {
-  const known = evidence.nodes[name] ?? []
-  const sighting = sightingOf(node, at)
-  const last = known.at(-1)
-  let next = evidence
-  if (last === undefined || (at >= last.at && !sameSighting(last, sighting))) {
-    next = { ...next, nodes: { ...next.nodes, [name]: [...known, sighting].slice(-sightingsKept) } }
-  }
-  if (node === undefined) return next
-  const bootID = node.status?.nodeInfo?.bootID ?? undefined
-  const recorded = { name, uid: node.metadata.uid, ...(bootID === undefined ? {} : { bootID }), at }
-  const changed = Object.entries(evidence.pods).flatMap(([uid, it]): ReadonlyArray<readonly [string, PodEvidence]> => {
-    if (it.pod.spec?.nodeName !== name) return []
-    const isLast = (bootID ?? "") !== "" && at >= it.seenAt && startsNoMore(it)
-    if (it.node === undefined) {
-      return isUnended(it) ? [[uid, { ...it, node: { ...recorded, ...(isLast ? { bootIsLast: true } : {}) } }]] : []
-    }
-    if (it.node.bootIsLast === true || !isLast) return []
-    return [[uid, { ...it, node: { ...it.node, ...(bootID === undefined ? {} : { bootID }), bootIsLast: true } }]]
+const machineOf = (node: Core.Node) =>
+  compact({
+    bootID: node.status?.nodeInfo?.bootID ?? undefined,
+    machineID: node.status?.nodeInfo?.machineID ?? undefined,
+    systemUUID: node.status?.nodeInfo?.systemUUID ?? undefined
   })
-  return changed.length === 0 ? next : { ...next, pods: { ...next.pods, ...Object.fromEntries(changed) } }
+
+/** What tells a machine from others that had its Node's name. */
+interface Machine {
+  readonly machineID?: string | null | undefined
+  readonly systemUUID?: string | null | undefined
+}
+
+/** What is known of both. */
+const identities = (a: Machine, b: Machine): ReadonlyArray<readonly [string, string]> =>
+  (["machineID", "systemUUID"] as const).flatMap((key) => {
+    const [one, other] = [a[key] ?? "", b[key] ?? ""]
+    return one === "" || other === "" ? [] : [[one, other] as const]
+  })
+
+/**
+ * Whether these are one machine: something that is known of both says so, and nothing speaks against it. Images are cloned with
+ * their machine ID, and some firmware has no UUID, so neither is enough where the other one differs.
+ */
+export const isSameMachine = (a: Machine, b: Machine): boolean => {
+  const told = identities(a, b)
+  return told.length > 0 && told.every(([one, other]) => one === other)
+}
+
+/** Whether something that is known of both tells them apart. */
+export const isOtherMachine = (a: Machine, b: Machine): boolean =>
+  identities(a, b).some(([one, other]) => one !== other)
+
+/** What is kept of the Node of a pod after it was read. */
+const podWithNode = (
+  it: PodEvidence,
+  { at, name, node }: { readonly name: string; readonly node: Core.Node; readonly at: number }
+): PodEvidence => {
+  const machine = machineOf(node)
+  const isLast = (machine.bootID ?? "") !== "" && at >= it.seenAt && startsNoMore(it)
+  if (it.node === undefined) {
+    if (!isUnended(it)) return it
+    // A Node that is younger than its pod was registered again, and nobody saw whether by the same machine
+    const isOwn = (node.metadata.creationTimestamp ?? "") <= (it.pod.metadata.creationTimestamp ?? "")
+    const last = isLast && isOwn ? { bootIsLast: true } : {}
+    return { ...it, node: { name, uid: node.metadata.uid, ...(isOwn ? machine : {}), at, ...last } }
+  }
+  return it.node.bootIsLast !== true && isLast && isSameMachine(it.node, machine)
+    ? { ...it, node: { ...it.node, ...machine, bootIsLast: true } }
+    : it
+}
+
+type NodeObservation = Extract<Observation, { readonly _tag: "Node" }>
+
+/** Readings of Nodes, each name once: a job has thousands of pods, and they are looked through once for all of them. */
+const foldNodes = (evidence: Evidence, readings: ReadonlyMap<string, NodeObservation>): Evidence => {
+  let nodes: Record<string, ReadonlyArray<NodeSighting>> | undefined
+  for (const [name, { at, node }] of readings) {
+    const known = evidence.nodes[name] ?? []
+    const sighting = sightingOf(node, at)
+    const last = known.at(-1)
+    if (last !== undefined && (at < last.at || sameSighting(last, sighting))) continue
+    nodes ??= { ...evidence.nodes }
+    nodes[name] = [...known, sighting].slice(-sightingsKept)
+  }
+  let pods: Record<string, PodEvidence> | undefined
+  for (const [uid, it] of Object.entries(evidence.pods)) {
+    const reading = readings.get(it.pod.spec?.nodeName ?? "")
+    if (reading?.node === undefined) continue
+    const next = podWithNode(it, { ...reading, node: reading.node })
+    if (next === it) continue
+    pods ??= { ...evidence.pods }
+    pods[uid] = next
+  }
+  return nodes === undefined && pods === undefined
+    ? evidence
+    : { ...evidence, nodes: nodes ?? evidence.nodes, pods: pods ?? evidence.pods }
 }
 
 // A Job that may not make its pods says so at each try, with another pod's name: they would push out everything else
@@ -1104,7 +1232,7 @@ export const fold = (evidence: Evidence, observation: Observation): Evidence => 
     case "Workload":
       return foldWorkload(evidence, observation.object, observation.presence, observation.at)
     case "Node":
-      return foldNode(evidence, observation.name, observation.node, observation.at)
+      return foldNodes(evidence, new Map([[observation.name, observation]]))
     case "Event":
       return foldEvent(evidence, observation.object)
   }
@@ -1113,9 +1241,18 @@ export const fold = (evidence: Evidence, observation: Observation): Evidence => 
 /** Adds observations one after another. */
 export const foldAll = (evidence: Evidence, observations: Iterable<Observation>): Evidence => {
   let result = evidence
-  // Pods come in hundreds: their record is copied once for all of them
+  // Pods and Nodes come in hundreds: their record is copied once for all of them
   let pods: Record<string, PodEvidence> | undefined
+  let nodes = new Map<string, NodeObservation>()
   for (const observation of observations) {
+    if (observation._tag === "Node" && pods === undefined && !nodes.has(observation.name)) {
+      nodes.set(observation.name, observation)
+      continue
+    }
+    if (nodes.size > 0) {
+      result = foldNodes(result, nodes)
+      nodes = new Map()
+    }
     if (observation._tag === "Pod") {
       const { uid } = observation.object.metadata
       const known = (pods ?? result.pods)[uid]
@@ -1129,6 +1266,7 @@ export const foldAll = (evidence: Evidence, observations: Iterable<Observation>)
     pods = undefined
     result = fold(result, observation)
   }
+  if (nodes.size > 0) result = foldNodes(result, nodes)
   return pods === undefined ? result : { ...result, pods }
 }
 
@@ -1293,6 +1431,12 @@ const indexOf = (pod: PodRecord): string | undefined =>
 const podsOfJob = (job: Batch.JobSpec | null | undefined): number | undefined =>
   job?.parallelism ?? job?.completions ?? undefined
 
+// An elastic Job has had more ranks than it wants now
+const mostPodsOf = (job: JobEvidence | undefined): number | undefined => {
+  const wanted = podsOfJob(job?.job.spec)
+  return wanted === undefined ? job?.mostPods : Math.max(wanted, job?.mostPods ?? 0)
+}
+
 /**
  * Which pods of the newest incarnation were never seen. A rank that had succeeded in an earlier execution is not started
  * again and not missed.
@@ -1318,12 +1462,12 @@ export const gaps = (
       startTimes.length > incarnation.ordinal
   )
   const jobs = new Map([
-    ...started.map(({ job }) => [job.metadata.name, podsOfJob(job.spec)] as const),
+    ...started.map((it) => [it.job.metadata.name, mostPodsOf(it)] as const),
     ...incarnation.runs.map(
       (run) =>
         [
           run.jobName,
-          podsOfJob(evidence.jobs[run.jobUid]?.job.spec) ??
+          mostPodsOf(evidence.jobs[run.jobUid]) ??
             podsOfJob(jobSet?.spec?.replicatedJobs?.find(({ name }) => name === run.replicatedJob)?.template?.spec) ??
             (replicatedJobs.size === 1 ? numNodes : undefined)
         ] as const

@@ -265,13 +265,22 @@ const startTimesByJob = (jobs: ReadonlyArray<JobRecord>): ReadonlyMap<string, Re
     ])
   )
 
+// Of the clocks of controller (start time) and API server (creation time), both told in whole seconds
+const skew = 3000
+
 /**
  * The start that a pod belongs to. A pod that is neither ended nor being deleted belongs to the latest: a suspended Job
- * deletes its active pods before it can be resumed. That also keeps a skew between the clocks of the controller (start
- * time) and the API server (creation time) from tearing one start apart.
+ * deletes its active pods before it can be resumed. A pod that is a little older than the first start belongs to that one: the
+ * clocks differ. One that is much older belongs to a start that nobody saw.
  */
-const startOf = ({ active, created }: Member, starts: ReadonlyArray<string>): string | undefined =>
-  active ? starts.at(-1) : starts.findLast((start) => start <= created)
+const startOf = ({ active, created }: Member, starts: ReadonlyArray<string>): string | undefined => {
+  if (active) return starts.at(-1)
+  const [first] = starts
+  return (
+    starts.findLast((start) => start <= created) ??
+    (first !== undefined && Date.parse(first) - Date.parse(created) <= skew ? first : undefined)
+  )
+}
 
 /** A run and what it was made of. */
 interface Started<P extends PodRecord> {

@@ -46,8 +46,9 @@ export type ContainerStatus = typeof ContainerStatus.Type
 export const Container = Schema.Struct({
   name: Schema.String,
   image: optional(Schema.String),
-  // a sidecar is an init container with restartPolicy Always
-  restartPolicy: optional(Schema.String)
+  // a sidecar is an init container with restartPolicy Always; others may have one of their own, too (1.34 and later)
+  restartPolicy: optional(Schema.String),
+  restartPolicyRules: optional(Schema.Array(Schema.Struct({ action: optional(Schema.String) })))
 })
 
 /** `PodSpec`, as far as it is read. `containers` is null on a pod bookmark. */
@@ -56,6 +57,8 @@ export const PodSpec = Schema.Struct({
   restartPolicy: optional(Schema.String),
   containers: optional(Schema.Array(Container)),
   initContainers: optional(Schema.Array(Container)),
+  /** Put into a pod that runs, e.g. by `kubectl debug`; never restarted. */
+  ephemeralContainers: optional(Schema.Array(Container)),
   terminationGracePeriodSeconds: optional(Schema.Number)
 })
 
@@ -71,7 +74,8 @@ export const Pod = Schema.Struct({
       startTime: optional(Schema.String),
       conditions: optional(Schema.Array(Condition)),
       containerStatuses: optional(Schema.Array(ContainerStatus)),
-      initContainerStatuses: optional(Schema.Array(ContainerStatus))
+      initContainerStatuses: optional(Schema.Array(ContainerStatus)),
+      ephemeralContainerStatuses: optional(Schema.Array(ContainerStatus))
     })
   )
 })
@@ -95,7 +99,16 @@ export const Node = Schema.Struct({
   status: optional(
     Schema.Struct({
       conditions: optional(Schema.Array(Condition)),
-      nodeInfo: optional(Schema.Struct({ bootID: optional(Schema.String), kubeletVersion: optional(Schema.String) }))
+      nodeInfo: optional(
+        Schema.Struct({
+          /** The kernel's: another one after each boot. */
+          bootID: optional(Schema.String),
+          /** The operating system's and the firmware's: the same after each boot, others on another machine. */
+          machineID: optional(Schema.String),
+          systemUUID: optional(Schema.String),
+          kubeletVersion: optional(Schema.String)
+        })
+      )
     })
   )
 })
