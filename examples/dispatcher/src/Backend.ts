@@ -102,6 +102,8 @@ export interface Submitter {
 export interface Watcher {
   /** First what is, then every change. */
   readonly reports: Stream.Stream<Report, Unavailable>
+  /** Of a submission of which nothing is reported: whether it exists. Fails with the reason where that keeps it from being told. */
+  readonly exists: (submission: Submission) => Effect.Effect<boolean, Unavailable>
 }
 
 /** Says whether something has stopped. */

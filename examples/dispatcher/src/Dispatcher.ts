@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Data, Deferred, Duration, Effect, Option, Queue, Random, Schedule, Stream } from "effect"
+import { Clock, Data, Deferred, Duration, Effect, Fiber, Option, Queue, Random, Stream } from "effect"
 import type * as Backend from "./Backend.js"
 import * as Decide from "./decide.js"
 import * as Entry from "./Entry.js"
@@ -44,6 +44,28 @@ export class NotAcceptable extends Data.TaggedError("NotAcceptable")<{
   }
 }
 
+/** Nothing was written: that word does not stand for an answer, or not yet. */
+export class NotVouchable extends Data.TaggedError("NotVouchable")<{
+  readonly run: string
+  readonly n: number
+  /** What is missing. */
+  readonly reason: string
+}> {
+  override get message(): string {
+    return `nobody can vouch for submission ${this.n} of run "${this.run}": ${this.reason}`
+  }
+}
+
+/** A person's word that no process of a submission runs any more, and that none will. */
+export interface Word {
+  readonly run: string
+  readonly n: number
+  /** Who says so. */
+  readonly by: string
+  /** How they know. */
+  readonly reason: string
+}
+
 /** What a run is to be. */
 export interface Request {
   /** Becomes part of object names: a DNS label of at most 40 characters. */
@@ -61,6 +83,12 @@ export interface Service {
   readonly status: (run: string) => Effect.Effect<Option.Option<Status>>
   /** Waits for the end of a run that is known. */
   readonly done: (run: string) => Effect.Effect<Extract<Entry.Entry, { _tag: "Finished" }>, Journal.JournalError>
+  /**
+   * Takes a person's word for the answer that no backend can give, e.g. because no pod of the submission was ever seen. Done
+   * means written down; the first word counts. Only for a submission that is given up and fenced, and not known to have
+   * stopped: of what can still be started nobody knows that it stays stopped.
+   */
+  readonly vouch: (word: Word) => Effect.Effect<void, NotVouchable | Journal.JournalError>
 }
 
 /** How the dispatcher goes about it. */
@@ -78,9 +106,28 @@ export interface Options {
 interface Desk {
   record: Entry.Record
   observed: Decide.Observed
+  /** Why nothing is reported of the current submission. */
+  untold: string | undefined
   waiting: Waiting | undefined
   readonly bell: Queue.Queue<void>
+  /** Rings when somebody has vouched for the current submission. */
+  readonly vouched: Queue.Queue<void>
+  /** Two write: the run's own fiber, and who vouches. */
+  readonly pen: Effect.Semaphore
   readonly end: Deferred.Deferred<Extract<Entry.Entry, { _tag: "Finished" }>, Journal.JournalError>
+}
+
+/** What is missing before a submission can be vouched for. */
+const missing = (record: Entry.Record, n: number): string | undefined => {
+  const attempt = record.attempts.find((one) => one.n === n)
+  if (attempt === undefined) return "there is no such submission"
+  if (attempt.vouched !== undefined) return undefined
+  if (attempt.refused !== undefined) return "it was refused, and nothing of it was started"
+  if (attempt.stopped !== undefined) return `it is known to have ${attempt.stopped.by}`
+  if (record.finished !== undefined) return "the run has finished"
+  if (attempt.retiring === undefined) return "it is not given up: it may run, or be started"
+  if (!attempt.fenced) return "it is not fenced yet: something may still be started for it"
+  return undefined
 }
 
 const label = /^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$/
@@ -97,6 +144,8 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
   const desks = new Map<string, Desk>()
   // The last report per backend and submission: a run that gets to its turn later has it at once
   const reports = new Map<string, Backend.Report>()
+  // Why a backend cannot be watched, until it reports again
+  const blind = new Map<string, string>()
   const reportKey = (backend: string, run: string, n: number, id: string | undefined): string =>
     [backend, run, n, id ?? ""].join("/")
 
@@ -145,6 +194,48 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
       })
     })
 
+  /** Writes down what was judged of `before`; nothing when it is not what is written any more. */
+  const write = (desk: Desk, before: Entry.Record, entry: Entry.Entry): Effect.Effect<void, Journal.JournalError> =>
+    desk.pen.withPermits(1)(
+      Effect.gen(function* () {
+        if (desk.record !== before) return
+        desk.record = yield* journal.append(before.run, before, entry)
+        desk.observed = {}
+        desk.untold = undefined
+        desk.waiting = undefined
+        yield* tell({ _tag: "Wrote", run: before.run, entry })
+      })
+    )
+
+  /** Who waits for an answer is told of the word that stands for it; to ask writes nothing, so it may be broken off. */
+  const unlessVouched = (desk: Desk, waiting: Effect.Effect<void>): Effect.Effect<void> =>
+    Effect.raceFirst(waiting, Queue.take(desk.vouched))
+
+  /** Waits for a report. Where there is none, the backend is asked now and then whether there ever will be. */
+  const listenFor = (desk: Desk, backend: Backend.Backend, submission: Backend.Submission): Effect.Effect<void> =>
+    Effect.gen(function* () {
+      const { n } = submission
+      const report = lastReport(desk.record)
+      const unseen = blind.get(backend.name)
+      const reasons = unseen === undefined ? [] : [`${backend.name} is blind: ${unseen}`]
+      if (report !== undefined) {
+        const cause = report.cause === undefined ? "" : ` (${report.cause})`
+        reasons.push(`submission ${n} ${unseen === undefined ? "is" : "was last seen"} ${report.state}${cause}`)
+        return yield* wait(desk, n, "a report", reasons)
+      }
+      reasons.push(`nothing was reported of submission ${n} yet`, ...(desk.untold === undefined ? [] : [desk.untold]))
+      const ask = Effect.match(backend.exists(submission), {
+        onFailure: ({ reason }) => {
+          desk.untold = reason
+        },
+        onSuccess: (exists) => {
+          desk.untold = undefined
+          desk.observed = { ...desk.observed, exists }
+        }
+      })
+      yield* Effect.raceFirst(wait(desk, n, "a report", reasons), Effect.delay(ask, longest))
+    })
+
   /** One step; whether there are more. */
   const step = (desk: Desk): Effect.Effect<boolean, Journal.JournalError> =>
     Effect.gen(function* () {
@@ -152,17 +243,14 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
       const next = decide(record, { ...desk.observed, report: lastReport(record) })
       if (next._tag === "Done") return false
       if (next._tag === "Append") {
-        desk.record = yield* journal.append(record.run, record, next.entry)
-        desk.observed = {}
-        desk.waiting = undefined
-        yield* tell({ _tag: "Wrote", run: record.run, entry: next.entry })
+        yield* write(desk, record, next.entry)
         return true
       }
       const { attempt } = next
       const { n } = attempt
       const backend = backends.get(attempt.backend)
       if (backend === undefined) {
-        yield* wait(desk, n, "an answer", [`no backend "${attempt.backend}" is configured`])
+        yield* unlessVouched(desk, wait(desk, n, "an answer", [`no backend "${attempt.backend}" is configured`]))
         return true
       }
       const { token, work } = record.accepted
@@ -189,22 +277,20 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
           yield* answer(desk, attempt, "fence", backend.fence(submission), (fence) => ({ fence }))
           return true
         case "Ask":
-          yield* answer(desk, attempt, "examine", backend.stopped(submission), (stopped) => ({ stopped }))
-          if (desk.observed.stopped !== undefined && !desk.observed.stopped.ceased && !desk.observed.stopped.ended) {
-            const { reasons } = desk.observed.stopped
-            desk.observed = { ...desk.observed, stopped: undefined }
-            yield* wait(desk, n, "cessation", reasons)
-          }
+          yield* unlessVouched(
+            desk,
+            Effect.gen(function* () {
+              yield* answer(desk, attempt, "examine", backend.stopped(submission), (stopped) => ({ stopped }))
+              const { stopped } = desk.observed
+              if (stopped === undefined || stopped.ceased || stopped.ended) return
+              desk.observed = { ...desk.observed, stopped: undefined }
+              yield* wait(desk, n, "cessation", stopped.reasons)
+            })
+          )
           return true
-        case "Wait": {
-          const report = lastReport(record)
-          yield* wait(desk, n, "a report", [
-            report === undefined
-              ? `nothing was reported of submission ${n} yet`
-              : `submission ${n} is ${report.state}${report.cause === undefined ? "" : ` (${report.cause})`}`
-          ])
+        case "Wait":
+          yield* listenFor(desk, backend, submission)
           return true
-        }
       }
     })
 
@@ -229,29 +315,46 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
       const desk: Desk = {
         record,
         observed: {},
+        untold: undefined,
         waiting: undefined,
         bell: yield* Queue.sliding<void>(1),
+        vouched: yield* Queue.sliding<void>(1),
+        pen: yield* Effect.makeSemaphore(1),
         end: yield* Deferred.make<Extract<Entry.Entry, { _tag: "Finished" }>, Journal.JournalError>()
       }
       desks.set(record.run, desk)
       yield* Effect.forkIn(work(desk), scope)
     })
 
-  const listen = (backend: Backend.Backend): Effect.Effect<void> =>
+  const ring = (concerned: Iterable<Desk | undefined>): Effect.Effect<void> =>
+    Effect.forEach(concerned, (desk) => (desk === undefined ? Effect.void : Queue.offer(desk.bell, undefined)), {
+      discard: true
+    })
+
+  const hear = (backend: Backend.Backend): Effect.Effect<void, Backend.Unavailable> =>
     Stream.runForEach(backend.reports, (report) =>
       Effect.suspend(() => {
         reports.set(reportKey(backend.name, report.run, report.n, report.id), report)
-        const desk = desks.get(report.run)
-        return Effect.zipRight(
-          tell({ _tag: "Reported", backend: backend.name, report }),
-          desk === undefined ? Effect.void : Queue.offer(desk.bell, undefined)
-        )
+        // Every run of the backend says why it waits, not only the one that is reported
+        const concerned = blind.delete(backend.name) ? desks.values() : [desks.get(report.run)]
+        return Effect.zipRight(tell({ _tag: "Reported", backend: backend.name, report }), ring(concerned))
       })
-    ).pipe(
-      Effect.tapError((error) => tell({ _tag: "Blind", backend: backend.name, reason: error.message })),
-      Effect.retry(Schedule.exponential(shortest).pipe(Schedule.union(Schedule.spaced(longest)), Schedule.jittered)),
-      Effect.orDie
     )
+
+  const listen = (backend: Backend.Backend): Effect.Effect<never> =>
+    Effect.gen(function* () {
+      for (let times = 0; ; times += 1) {
+        const since = yield* Clock.currentTimeMillis
+        const end = yield* Effect.either(hear(backend))
+        // What could be watched for a while is not one that fails at once, time after time
+        if ((yield* Clock.currentTimeMillis) - since >= longest) times = 0
+        const reason = end._tag === "Left" ? end.left.reason : "its reports ended"
+        blind.set(backend.name, reason)
+        yield* tell({ _tag: "Blind", backend: backend.name, reason })
+        yield* ring(desks.values())
+        yield* pause(times)
+      }
+    })
 
   for (const backend of options.backends) yield* Effect.forkIn(listen(backend), scope)
   for (const run of yield* journal.runs) {
@@ -309,6 +412,27 @@ export const make = Effect.fn("Dispatcher.make")(function* (options: Options) {
           ? Option.none()
           : Option.some({ record: desk.record, waiting: desk.waiting, report: lastReport(desk.record) })
       }),
+    vouch: Effect.fn("Dispatcher.vouch")(function* ({ by, n, reason, run }: Word) {
+      const desk = desks.get(run)
+      const objects = (why: string) => new NotVouchable({ run, n, reason: why })
+      if (desk === undefined) return yield* objects("the run is not known")
+      if (by.trim() === "" || reason.trim() === "") return yield* objects("it takes who says so, and how they know")
+      // A word that is given up half-way would be in the journal, and not on the desk
+      const written = yield* Effect.forkIn(
+        Effect.gen(function* () {
+          for (;;) {
+            const { record } = desk
+            const why = missing(record, n)
+            if (why !== undefined) return yield* objects(why)
+            if (record.attempts[n - 1]?.vouched !== undefined) return
+            yield* write(desk, record, { _tag: "Vouched", n, by, reason })
+            yield* Queue.offer(desk.vouched, undefined)
+          }
+        }),
+        scope
+      )
+      return yield* Fiber.join(written)
+    }),
     done: (run) =>
       Effect.suspend(() => {
         const desk = desks.get(run)

@@ -36,6 +36,8 @@ export const Entry = Schema.Union(
   entry("Fenced", { n }),
   /** Nothing of it runs any more, and why that is believed. */
   entry("Stopped", { n, by: Schema.Literal("ceased", "ended"), cautions: Schema.Array(Schema.String) }),
+  /** A person's word that nothing of it runs any more, where no backend can prove it. */
+  entry("Vouched", { n, by: Schema.NonEmptyString, reason: Schema.NonEmptyString }),
   entry("Finished", { outcome: Schema.Literal("Succeeded", "Failed", "Held"), reason: Schema.String })
 )
 /** See the schema of the same name. */
@@ -53,6 +55,7 @@ export interface Attempt {
   readonly retiring: Of<"Retiring"> | undefined
   readonly fenced: boolean
   readonly stopped: Of<"Stopped"> | undefined
+  readonly vouched: Of<"Vouched"> | undefined
 }
 
 /** What a run's journal amounts to. */
@@ -81,7 +84,11 @@ export const apply = (run: string, record: Record | undefined, entry: Entry): Ei
   if (record.finished !== undefined) return impossible(entry, "the run has finished")
   const length = record.length + 1
   const attempt = current(record)
-  const settled = attempt === undefined || attempt.refused !== undefined || attempt.stopped !== undefined
+  const settled =
+    attempt === undefined ||
+    attempt.refused !== undefined ||
+    attempt.stopped !== undefined ||
+    attempt.vouched !== undefined
   const change = (change: Partial<Attempt>): Either.Either<Record, string> =>
     attempt === undefined
       ? impossible(entry, "there is no submission")
@@ -108,7 +115,8 @@ export const apply = (run: string, record: Record | undefined, entry: Entry): Ei
             refused: undefined,
             retiring: undefined,
             fenced: false,
-            stopped: undefined
+            stopped: undefined,
+            vouched: undefined
           }
         ]
       })
@@ -126,6 +134,10 @@ export const apply = (run: string, record: Record | undefined, entry: Entry): Ei
       return attempt?.retiring === undefined ? impossible(entry, "it was not given up") : change({ fenced: true })
     case "Stopped":
       return attempt?.fenced !== true ? impossible(entry, "it is not fenced") : change({ stopped: entry })
+    case "Vouched":
+      // Of what can still be started nobody knows that it stays stopped
+      if (attempt?.fenced !== true) return impossible(entry, "it is not fenced")
+      return settled ? impossible(entry, "it is known to have stopped") : change({ vouched: entry })
     case "Finished":
       return Either.right({ ...record, length, finished: entry })
   }

@@ -14,6 +14,8 @@ export interface Observed {
   readonly prepared?: string | undefined
   readonly refused?: string | undefined
   readonly start?: "Started" | "Gone" | undefined
+  /** Asked only while nothing is reported of it. */
+  readonly exists?: boolean | undefined
   readonly fence?: "Fenced" | "Succeeded" | undefined
   readonly stopped?: Stopped | undefined
 }
@@ -81,7 +83,7 @@ export const decide = (record: Record, observed: Observed): Step => {
     }
     if (given.action === "Hold") return finished("Held", `${given.cause}: ${given.detail}`)
     if (given.action === null) return finished("Failed", `${given.cause}: ${given.detail}`)
-    if (attempt.stopped !== undefined) return next(record, attempt, given.action)
+    if (attempt.stopped !== undefined || attempt.vouched !== undefined) return next(record, attempt, given.action)
     const { stopped } = observed
     if (stopped === undefined || (!stopped.ceased && !stopped.ended)) return { _tag: "Ask", attempt }
     return append({
@@ -138,5 +140,8 @@ export const decide = (record: Record, observed: Observed): Step => {
         return retiring(record, attempt, "Deleted", "it was deleted before it was started, or soon after")
     }
   }
-  return { _tag: "Wait", attempt }
+  // Of what went away with all that was known of it nothing will ever be reported
+  return report === undefined && observed.exists === false
+    ? retiring(record, attempt, "Deleted", "it does not exist any more, and nobody saw how it ended")
+    : { _tag: "Wait", attempt }
 }

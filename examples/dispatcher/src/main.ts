@@ -10,8 +10,12 @@
  *     … --resubmit CAUSE (once or more)        causes beside the usual ones that are worth another try
  *     … --queue LOCALQUEUE --check NAME        Kueue mode: this program answers that admission check
  *       --controller NAME                      … as the controller that the check names
+ *     … --vouch RUN/N --by WHO --reason WHY    with --journal: a person's word that nothing of that submission runs any more
  *
- * Exit code 0: every run has succeeded, and every step was as expected; 1: not so; 2: wrong usage.
+ *     … --help
+ *
+ * Exit code 0: every run has succeeded, and every step was as expected; 1: not so, or a backend refused a run, or the cluster cannot
+ * be reached; 2: wrong usage.
  *
  * @module
  */
@@ -50,6 +54,7 @@ interface Wish {
   readonly ranks: number
   readonly policy: Policy.Policy
   readonly kueue: AdapterConfig.KueueConfig | undefined
+  readonly word: Dispatcher.Word | undefined
 }
 
 /** Something did not go as expected. */
@@ -63,7 +68,7 @@ const describe = (happening: Dispatcher.Happening): string | undefined => {
       const { _tag, ...rest } = happening.entry
       if (_tag === "Accepted") return `${happening.run}: accepted`
       const shown = Object.entries(rest)
-        .filter(([key]) => key !== "detail" && key !== "id")
+        .filter(([key, value]) => key !== "detail" && key !== "id" && !(Array.isArray(value) && value.length === 0))
         .map(([key, value]) => `${key} ${Array.isArray(value) ? value.join(" ") : String(value)}`)
       return `${happening.run}: ${_tag.toLowerCase()} ${shown.join(", ")}`
     }
@@ -260,6 +265,7 @@ const real = (wish: Wish, kubeconfig: string, folder: string) =>
   Effect.gen(function* () {
     const api = yield* connect(kubeconfig, wish.context)
     const dispatcher = yield* start(wish, api, wish.journal ?? `${folder}/journal`, false)
+    if (wish.word !== undefined) yield* dispatcher.vouch(wish.word)
     for (const run of wish.runs) {
       yield* dispatcher.submit({
         run,
@@ -269,9 +275,44 @@ const real = (wish: Wish, kubeconfig: string, folder: string) =>
       })
     }
     yield* Effect.forEach(wish.runs, (run) => expectSuccess(dispatcher, run), { concurrency: "unbounded" })
+    yield* Effect.forEach(wish.runs, (run) => expectNoRefusal(dispatcher, run))
   })
 
-const parseWish = (): Wish | string => {
+/** A run that a backend refused has succeeded elsewhere, and shows nothing of that backend. */
+const expectNoRefusal = (dispatcher: Dispatcher.Service, run: string) =>
+  Effect.flatMap(dispatcher.status(run), (status) => {
+    const attempts = Option.match(status, { onNone: () => [], onSome: ({ record }) => record.attempts })
+    const refused = attempts.find((attempt) => attempt.refused !== undefined)
+    return refused === undefined
+      ? Effect.void
+      : Effect.fail(
+          new Unexpected({
+            message: `run ${run} was refused by backend ${refused.backend}, and went elsewhere: ${refused.refused?.reason ?? ""}`
+          })
+        )
+  })
+
+const usage = `The dispatcher at work. Without options: one story on a served in-memory cluster.
+
+  --kubeconfig FILE     a real cluster: runs are brought to their end, nothing is broken
+  --context NAME        of the kubeconfig
+  --namespace NAME      default "default"
+  --runtime NAME        a ClusterTrainingRuntime that obeys the rules, default "torch-conforming";
+                        "dispatch-kubeflow runtime conform" makes one
+  --image IMAGE         for the ranks; default the runtime's
+  --run NAME            what is to be done, once or more; default two runs, "first" and "second"
+  --ranks N             ranks of each run, default 1
+  --resubmit CAUSE      a cause that is worth another try beside the usual ones, once or more
+  --journal FOLDER      remembers there: killed and started again with it, it goes on
+  --queue LOCALQUEUE    Kueue mode, with --check NAME: this program answers that admission check
+  --controller NAME     … as the controller that the check names
+  --vouch RUN/N         with --journal, --by WHO and --reason WHY: a person's word that nothing of that
+                        submission runs any more
+
+Exit code 0: as expected; 1: not so, or a backend refused a run, or the cluster cannot be reached; 2: wrong usage.
+`
+
+const parseWish = (): Wish | { readonly usage: string } | string => {
   const options = {
     kubeconfig: { type: "string" },
     context: { type: "string" },
@@ -284,17 +325,32 @@ const parseWish = (): Wish | string => {
     queue: { type: "string" },
     check: { type: "string" },
     controller: { type: "string", default: "example.dispatch-kubeflow.dev/check" },
-    resubmit: { type: "string", multiple: true, default: [] as Array<string> }
+    vouch: { type: "string" },
+    by: { type: "string" },
+    reason: { type: "string" },
+    resubmit: { type: "string", multiple: true, default: [] as Array<string> },
+    help: { type: "boolean", short: "h", default: false }
   } as const
   try {
     const { values } = parseArgs({
       options: { ...options, run: { ...options.run, default: [...options.run.default] } }
     })
+    if (values.help) return { usage }
     const ranks = Number(values.ranks)
     if (!Number.isInteger(ranks) || ranks < 1) return "--ranks takes a positive number"
-    const { check, controller, namespace, queue } = values
+    const { by, check, controller, journal, kubeconfig, namespace, queue, reason, vouch } = values
     if ((queue === undefined) !== (check === undefined)) return "--queue and --check go together"
+    let word: Dispatcher.Word | undefined
+    if (vouch !== undefined || by !== undefined || reason !== undefined) {
+      const [, run, n] = /^(.+)\/([1-9][0-9]*)$/.exec(vouch ?? "") ?? []
+      if (run === undefined || by === undefined || reason === undefined) {
+        return "--vouch RUN/N, --by WHO and --reason WHY go together"
+      }
+      if (kubeconfig === undefined || journal === undefined) return "--vouch takes --kubeconfig and --journal"
+      word = { run, n: Number(n), by, reason }
+    }
     return {
+      word,
       kueue:
         queue === undefined || check === undefined
           ? undefined
@@ -304,11 +360,11 @@ const parseWish = (): Wish | string => {
               controllerName: controller,
               lease: { namespace, name: check }
             },
-      kubeconfig: values.kubeconfig,
+      kubeconfig,
       context: values.context,
       namespace,
       runtime: values.runtime,
-      journal: values.journal,
+      journal,
       image: values.image,
       runs: values.run,
       ranks,
@@ -333,10 +389,12 @@ const wish = parseWish()
 const program = (
   typeof wish === "string"
     ? Effect.sync(() => {
-        process.stderr.write(`${wish}\n`)
+        process.stderr.write(`${wish}; see --help\n`)
         return 2
       })
-    : Effect.as(bringToAnEnd(wish), 0)
+    : "usage" in wish
+      ? Effect.as(print(wish.usage.trimEnd()), 0)
+      : Effect.as(bringToAnEnd(wish), 0)
 ).pipe(
   Effect.scoped,
   Effect.catchAll((error) =>

@@ -66,6 +66,43 @@ describe("the journal", () => {
     })
   )
 
+  it.effect(
+    "a person's word is read again with who and why, and a journal from before there were any is read as it was",
+    () =>
+      Effect.gen(function* () {
+        const { files, journal } = yield* made
+        const older = [
+          { _tag: "Intended", n: 1, backend: "first" },
+          { _tag: "Prepared", n: 1, id: "id-1" },
+          { _tag: "Started", n: 1 },
+          { _tag: "Retiring", n: 1, cause: "NoCapacity", detail: "", action: "Resubmit" },
+          { _tag: "Fenced", n: 1 }
+        ]
+        yield* journal.append("a", undefined, accepted)
+        for (const [index, entry] of older.entries()) {
+          files.set(`journal/run/a/${index + 1}`, JSON.stringify({ version: 1, entry }))
+        }
+        const before = Option.getOrThrow(yield* journal.read("a"))
+        expect(before.attempts).toMatchObject([{ fenced: true, vouched: undefined }])
+        yield* journal.append("a", before, { _tag: "Vouched", n: 1, by: "Ann", reason: "its quota let no pod be made" })
+        expect(Option.getOrThrow(yield* journal.read("a")).attempts).toMatchObject([
+          { vouched: { by: "Ann", reason: "its quota let no pod be made" } }
+        ])
+      })
+  )
+
+  it.effect("nobody's word, and one without a reason, are damaged", () =>
+    Effect.gen(function* () {
+      const { files, journal } = yield* made
+      const record = yield* journal.append("a", undefined, accepted)
+      yield* journal.append("a", record, intended("first"))
+      for (const word of [{ by: "Ann" }, { by: "", reason: "I saw it" }, { by: "Ann", reason: "" }]) {
+        files.set("journal/run/a/2", JSON.stringify({ version: 1, entry: { _tag: "Vouched", n: 1, ...word } }))
+        expect(yield* Effect.flip(journal.read("a"))).toMatchObject({ kind: "damaged" })
+      }
+    })
+  )
+
   for (const [what, text] of [
     ["half a line", '{"version":1,"entry":{"_tag":"Acc'],
     ["another version", '{"version":2,"entry":{"_tag":"Accepted"}}'],

@@ -74,6 +74,32 @@ describe("decide", () => {
     expect(entryOf(decide(shut, { stopped: { ...yes, ended: true } }))).toMatchObject({ _tag: "Stopped", by: "ended" })
   })
 
+  it("a person's word stands for the answer: nothing is asked, and the next try is announced", () => {
+    const word: Entry.Entry = { _tag: "Vouched", n: 1, by: "Ann", reason: "its quota let no pod of it be made" }
+    const shut = (action: Policy.Action | null) =>
+      record(accepted(), intended(), prepared(), started(), retiring("NoCapacity", action), fenced, word)
+    expect(entryOf(decide(shut("Resubmit"), {}))).toEqual(intended(2))
+    expect(entryOf(decide(shut("Escalate"), {}))).toEqual(intended(2, "second"))
+    expect(entryOf(decide(shut("Hold"), {}))).toMatchObject({ _tag: "Finished", outcome: "Held" })
+    expect(shut("Resubmit").attempts).toMatchObject([{ n: 1, stopped: undefined, vouched: word }])
+  })
+
+  it("nobody can vouch for what is not fenced, for another submission, or for what is known to have stopped", () => {
+    const word: Entry.Entry = { _tag: "Vouched", n: 1, by: "Ann", reason: "I saw it" }
+    const given = record(accepted(), intended(), prepared(), started(), retiring("NodeLost", "Resubmit"))
+    const shut = record(accepted(), intended(), prepared(), started(), retiring("NodeLost", "Resubmit"), fenced)
+    const ended: Entry.Entry = { _tag: "Stopped", n: 1, by: "ended", cautions: [] }
+    const objection = (before: Entry.Record, entry: Entry.Entry) =>
+      Either.match(Entry.apply("a", before, entry), { onLeft: (why) => why, onRight: () => undefined })
+    expect(objection(running, word)).toMatch(/not fenced/)
+    expect(objection(given, word)).toMatch(/not fenced/)
+    expect(objection(shut, { ...word, n: 2 })).toMatch(/not the last/)
+    const after = (entry: Entry.Entry) => Either.getOrThrow(Entry.apply("a", shut, entry))
+    expect(objection(after(ended), word)).toMatch(/known to have stopped/)
+    expect(objection(after(word), word)).toMatch(/known to have stopped/)
+    expect(objection(shut, word)).toBeUndefined()
+  })
+
   it("the next try has the next number, on the same backend or on the next one", () => {
     const after = (action: Policy.Action | null) =>
       entryOf(
@@ -114,6 +140,15 @@ describe("decide", () => {
     expect(decide(running, { report: report("Pending", { cause: "ImagePull" }) })._tag).toBe("Wait")
     expect(entryOf(decide(running, { report: report("Pending", { cause: "NoCapacity" }) }))).toMatchObject({
       action: "Escalate"
+    })
+  })
+
+  it("what does not exist, and of which nothing is reported, is given up; a report counts for more", () => {
+    expect(decide(running, { exists: true })._tag).toBe("Wait")
+    expect(entryOf(decide(running, { exists: false }))).toMatchObject({ _tag: "Retiring", cause: "Deleted" })
+    expect(decide(running, { exists: false, report: report("Running") })._tag).toBe("Wait")
+    expect(entryOf(decide(running, { exists: false, report: report("Gone", { cause: "NodeLost" }) }))).toMatchObject({
+      cause: "NodeLost"
     })
   })
 

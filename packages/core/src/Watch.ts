@@ -707,7 +707,7 @@ export const make = (
             const waiting = [...unread]
             unread.clear()
             const updates: Array<Update.Update> = []
-            for (const name of [...unusable.keys()]) updates.push(...(yield* using(name, [], Effect.succeed([]))))
+            for (const name of unusable.keys()) updates.push(...(yield* using(name, [], Effect.succeed([]))))
             for (const [name, nodes] of waiting) {
               const now = yield* Clock.currentTimeMillis
               if (now < nodesForbiddenUntil || unusable.has(name)) unread.set(name, nodes)

@@ -278,7 +278,9 @@ describe("EvidenceStore", () => {
       const again = yield* open(it)
       expect(yield* again.sweep).toEqual([])
       // The last question may have come an hour after the note
-      yield* TestClock.adjust("25 hours")
+      yield* TestClock.adjust("24 hours")
+      expect(yield* again.sweep).toEqual([])
+      yield* TestClock.adjust("1 hour")
       expect(yield* again.sweep).toEqual([key])
       expect([...it.records.keys()]).toEqual(["evidence/index"])
     })

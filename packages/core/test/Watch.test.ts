@@ -402,6 +402,25 @@ describe("Watch", () => {
     }).pipe(Effect.provide(layer({ heartbeat: 0 })))
   )
 
+  it.scoped("a watch of the very name whose evidence becomes unusable fails then, with a typed error", () =>
+    Effect.gen(function* () {
+      const { world, podOf, watch } = yield* afterRestart
+      const damaged = new EvidenceStore.EvidenceStoreError({ kind: "damaged", key: "x", detail: "not JSON" })
+      let isDamaged = false
+      const watching = yield* watch(Watch.ref({ namespace, name: "run-1" }), (store) => ({
+        ...store,
+        update: (key, change) => Effect.suspend(() => (isDamaged ? Effect.fail(damaged) : store.update(key, change)))
+      }))
+      expect(watching.last()).toMatchObject({ state: "Running" })
+      isDamaged = true
+      yield* world.exit(yield* podOf("run-1"), { code: 3 })
+      yield* watching.pass("2 seconds")
+      const end = Option.getOrThrow(yield* Fiber.poll(watching.fiber))
+      expect(yield* Effect.flip(end)).toMatchObject({ _tag: "EvidenceStoreError", kind: "damaged" })
+      expect(watching.problems).toEqual([])
+    }).pipe(Effect.provide(layer({ heartbeat: 0 })))
+  )
+
   it.scoped("a record that is repaired is taken up at the next tick, with what was seen meanwhile, told once", () =>
     Effect.gen(function* () {
       const { world, records, podOf, spoil, watch } = yield* afterRestart
@@ -602,10 +621,8 @@ describe("Watch", () => {
         isAway = true
         yield* world.exit(yield* podOf("run-1"), { code: 3 })
         yield* watching.pass(title === "a sweep" ? "61 minutes" : "1 minute")
-        expect(yield* Effect.flip(Fiber.join(watching.fiber))).toMatchObject({
-          _tag: "EvidenceStoreError",
-          kind: "unavailable"
-        })
+        const end = Option.getOrThrow(yield* Fiber.poll(watching.fiber))
+        expect(yield* Effect.flip(end)).toMatchObject({ _tag: "EvidenceStoreError", kind: "unavailable" })
         expect(watching.problems.filter(({ _tag }) => _tag === "Unusable")).toEqual([])
       }).pipe(Effect.provide(layer({ heartbeat: 0 })))
     )

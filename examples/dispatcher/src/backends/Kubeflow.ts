@@ -19,7 +19,7 @@ import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import * as TrainJobRef from "@dispatch-kubeflow/core/TrainJobRef"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import type * as Update from "@dispatch-kubeflow/core/decide/Update"
-import { Effect, Stream } from "effect"
+import { Effect, Schedule, Stream } from "effect"
 import * as Backend from "../Backend.js"
 import * as KueueOpening from "./kubeflow/KueueOpening.js"
 import * as Opening from "./kubeflow/Opening.js"
@@ -70,6 +70,9 @@ const jobsAtRest = ["Suspended", "FailureTarget", "SuccessCriteriaMet", "Complet
 
 const finishedType = (conditions: Parameters<typeof trueCondition>[0]): string | undefined =>
   ["Complete", "Completed", "Failed"].find((type) => trueCondition(conditions, type) !== undefined)
+
+// The Trainer makes a JobSet some tenths of a second after its TrainJob
+const soon = Schedule.spaced("100 millis").pipe(Schedule.intersect(Schedule.recurs(20)))
 
 /** A backend over an adapter. In Kueue mode a `CheckController` has to run beside it. */
 export const make = (options: Options): Backend.Backend => {
@@ -126,6 +129,22 @@ export const make = (options: Options): Backend.Backend => {
     }
   )
 
+  let isConforming = false
+  /** What the adapter says of a stop rests on the rules that its runtime must obey; asked before the first submission. */
+  const conforming = Effect.suspend(() =>
+    isConforming
+      ? Effect.void
+      : Effect.map(adapter.capabilities({ runtimeRef: { name: options.runtime } }), () => {
+          isConforming = true
+        })
+  ).pipe(
+    Effect.mapError((error): Backend.Refused | Backend.Unavailable =>
+      error._tag === "ErrUnsupported" || error._tag === "ErrNotFound"
+        ? new Backend.Refused({ backend: name, reason: error.message })
+        : unavailable(error.message, error)
+    )
+  )
+
   const isOurs = (trainJob: Trainer.TrainJob, submission: Backend.Submission): boolean =>
     trainJob.metadata.annotations?.[tokenAnnotation] === submission.token
 
@@ -145,6 +164,7 @@ export const make = (options: Options): Backend.Backend => {
       const { name: objectName } = ref(submission)
       const found = yield* Effect.mapError(find(Trainer.trainJobs, objectName), fromKube)
       if (found !== undefined) return yield* adopt(found, submission)
+      yield* conforming
       const created = yield* Effect.either(
         api.create(
           Trainer.trainJobs,
@@ -175,6 +195,8 @@ export const make = (options: Options): Backend.Backend => {
       const error = created.left
       if (error._tag === "KubeConflict") return yield* unavailable(error.message, error)
       if (error._tag !== "KubeInvalid" && error._tag !== "KubeDenied") return yield* fromKube(error)
+      // It may be the runtime that the server does not like any more
+      isConforming = false
       // A webhook also refuses what was created before the answer got lost
       const there = yield* Effect.mapError(find(Trainer.trainJobs, objectName), fromKube)
       return there === undefined
@@ -184,12 +206,30 @@ export const make = (options: Options): Backend.Backend => {
 
   const allowed = Effect.catchTag(writable, "Refused", (error) => unavailable(error.reason))
 
+  /**
+   * The first JobSet has to be in the evidence before it can start a pod: where it goes unseen and another is made, nobody could
+   * tell that there had been one before.
+   */
+  const sighted = (submission: Backend.Submission) =>
+    Effect.gen(function* () {
+      const { name: objectName } = ref(submission)
+      const jobSet = yield* Effect.repeat(find(JobSet.jobSets, objectName), {
+        until: (found) => found !== undefined,
+        schedule: soon
+      })
+      if (jobSet === undefined) return yield* unavailable(`TrainJob ${objectName} has no JobSet yet`)
+      yield* Effect.mapError(adapter.ceased(ref(submission)), (error) => unavailable(error.message, error))
+    })
+
   const start: Backend.Backend["start"] = (submission) =>
     Effect.gen(function* () {
       const found = yield* find(Trainer.trainJobs, ref(submission).name)
       if (found?.metadata.uid !== submission.id) return "Gone" as const
       // What becomes of one that is being deleted is reported
-      if (typeof found.metadata.deletionTimestamp !== "string") yield* opening.start(found, allowed)
+      if (typeof found.metadata.deletionTimestamp !== "string") {
+        yield* sighted(submission)
+        yield* opening.start(found, allowed)
+      }
       return "Started" as const
     }).pipe(
       Effect.retry({ times: attempts, while: (error) => error._tag === "KubeConflict" }),
@@ -232,7 +272,13 @@ export const make = (options: Options): Backend.Backend => {
 
   const stopped: Backend.Backend["stopped"] = (submission) =>
     Effect.gen(function* () {
-      const { ceased, cautions, ended, pods, reasons } = yield* adapter.ceased(ref(submission))
+      const { ceased, cautions, earlier, ended, pods, reasons } = yield* adapter.ceased(ref(submission))
+      if (earlier.length > 0) {
+        // Somebody released it: its last execution is not all that may run of it
+        const left = earlier.map(({ name: pod, node }) => `${pod}${node === undefined ? "" : ` on ${node}`}`)
+        const reason = `nothing proves that pods of an earlier execution have ended: ${left.join(", ")}`
+        return { ceased: false, ended: false, reasons: [...reasons, reason], cautions }
+      }
       const answer = { ceased, ended, reasons, cautions }
       if (ceased || ended || pods.length > 0) return answer
       // The adapter knows no yes about pods that were never seen; who alone could start them knows that it did not
@@ -244,6 +290,17 @@ export const make = (options: Options): Backend.Backend => {
         opening.isUntouched(found)
       return isNew ? { ...answer, ended: true, cautions: [...cautions, "It was never started."] } : answer
     }).pipe(Effect.mapError((error) => unavailable(error.message, error)))
+
+  const exists: Backend.Backend["exists"] = (submission) =>
+    Effect.gen(function* () {
+      const found = yield* find(Trainer.trainJobs, ref(submission).name)
+      if (found?.metadata.uid !== submission.id) return false
+      // A watch of the namespace goes on without a name whose evidence cannot be used; who asks for that name is told
+      yield* Effect.catchAll(adapter.ceased(ref(submission)), (error) =>
+        error._tag === "EvidenceStoreError" ? unavailable(error.message, error) : Effect.void
+      )
+      return true
+    }).pipe(Effect.mapError((error) => (error._tag === "Unavailable" ? error : fromKube(error))))
 
   return {
     name,
@@ -259,6 +316,7 @@ export const make = (options: Options): Backend.Backend => {
       Stream.mapEffect((report) => opening.told(report, `${report.run}-${report.n}`)),
       Stream.mapError((error) => unavailable(error.message, error))
     ),
+    exists,
     stopped
   }
 }

@@ -125,6 +125,7 @@ export const make = (options: {
         Stream.suspend(() => Stream.fromIterable([...jobs.values()].map(report))),
         Stream.fromPubSub(changes)
       ),
+      exists: (submission) => Effect.sync(() => find(submission) !== undefined),
       stopped: (submission) =>
         Effect.map(
           Effect.sync(() => find(submission)),

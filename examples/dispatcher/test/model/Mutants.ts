@@ -526,7 +526,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   {
     name: "with Kueue: nobody remembers what was let in",
     script: withKueue(
-      "Submit a; Advance 5; Kill before journal; Advance 15; DeleteWorkload 0; Advance 1; Restart; Advance 15"
+      "Preempt; Submit a; Advance 15; Kill before journal; Yield; Advance 15; DeleteWorkload 0; Advance 1; Restart; Advance 15"
     ),
     pieces: backend((given, { api }) => ({
       ...given,

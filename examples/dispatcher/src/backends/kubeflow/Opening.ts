@@ -58,24 +58,30 @@ export const find = <A extends Resource.KubeObject>(
     () => Effect.succeed(undefined)
   )
 
-/** Suspends a TrainJob. */
-export const suspend = (
+/** Changes a TrainJob that is given up. */
+export const change = (
   api: KubeApi.Service,
   namespace: string,
-  { metadata, spec }: Trainer.TrainJob
+  { metadata }: Trainer.TrainJob,
+  body: object
 ): Effect.Effect<void, KubeError> => {
-  if (spec?.suspend === true) return Effect.void
   const ref = { namespace, name: metadata.name }
   return Effect.asVoid(
     Effect.catchTag(
-      api.patch(Trainer.trainJobs, ref, {
-        type: "merge",
-        fieldManager: AdapterConfig.patchManager,
-        body: { metadata: { uid: metadata.uid }, spec: { suspend: true } }
-      }),
+      api.patch(Trainer.trainJobs, ref, { type: "merge", fieldManager: AdapterConfig.patchManager, body }),
       "KubeDenied",
       // Without its runtime a TrainJob can be deleted, but not changed. In the foreground it would be started again
       () => api.remove(Trainer.trainJobs, ref, { propagation: "Background", uid: metadata.uid })
     )
   )
 }
+
+/** Suspends a TrainJob. */
+export const suspend = (
+  api: KubeApi.Service,
+  namespace: string,
+  trainJob: Trainer.TrainJob
+): Effect.Effect<void, KubeError> =>
+  trainJob.spec?.suspend === true
+    ? Effect.void
+    : change(api, namespace, trainJob, { metadata: { uid: trainJob.metadata.uid }, spec: { suspend: true } })

@@ -1,7 +1,8 @@
 /**
  * Without Kueue: a TrainJob without the adapter's entry was not started. Starting it is one server-side apply of the entry
  * and `suspend: false`, on the very object that was read: a request that was under way when its dispatcher died finds
- * another `resourceVersion` once anything has happened since, and is refused.
+ * another `resourceVersion` once anything has happened since, and is refused. One that is given up before it was started is
+ * changed for that reason alone.
  *
  * @module
  */
@@ -12,6 +13,13 @@ import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
 import { Effect } from "effect"
 import type * as Backend from "../../Backend.js"
 import * as Opening from "./Opening.js"
+
+/** The annotation of a TrainJob that was given up before it was started. */
+export const shutAnnotation = "example.dispatch-kubeflow.dev/never-started"
+
+// With the entry it was started before, whatever has become of it since
+const wasStarted = ({ spec }: Trainer.TrainJob): boolean =>
+  spec?.runtimePatches?.some(({ manager }) => manager === AdapterConfig.patchManager) ?? false
 
 /** Opens by `suspend: false`. */
 export const make = (options: {
@@ -27,9 +35,7 @@ export const make = (options: {
     created: {},
     start: Effect.fnUntraced(function* (trainJob, allowed) {
       const { metadata, spec } = trainJob
-      // With the entry it was started before, whatever has become of it since
-      const has = spec?.runtimePatches?.some(({ manager }) => manager === AdapterConfig.patchManager) ?? false
-      if (has || spec?.suspend !== true) return
+      if (wasStarted(trainJob) || spec?.suspend !== true) return
       yield* allowed
       const apply = (dryRun: boolean) =>
         api.patch(
@@ -59,8 +65,22 @@ export const make = (options: {
       }
       yield* apply(false)
     }),
-    shut: (trainJob) => Opening.suspend(api, namespace, trainJob),
-    isUntouched: () => false,
+    shut: Effect.fnUntraced(function* (trainJob) {
+      const { metadata, spec } = trainJob
+      if (wasStarted(trainJob) || spec?.suspend !== true) return yield* Opening.suspend(api, namespace, trainJob)
+      if (metadata.annotations?.[shutAnnotation] !== undefined) return
+      yield* Opening.change(api, namespace, trainJob, {
+        metadata: {
+          uid: metadata.uid,
+          // Where a start came first, it is one that was started
+          resourceVersion: metadata.resourceVersion,
+          annotations: { [shutAnnotation]: "true" }
+        }
+      })
+    }),
+    // It was made suspended, and the generation counts each change of the spec, whoever makes it
+    isUntouched: ({ metadata, spec }) =>
+      metadata.generation === 1 && spec?.suspend === true && metadata.annotations?.[shutAnnotation] !== undefined,
     told: (report) => Effect.succeed(report)
   }
 }
