@@ -4,6 +4,8 @@
  * @module
  */
 import { Data } from "effect"
+import { type KubeForbidden, serverText } from "./kube/KubeError.js"
+import * as KubeRequest from "./kube/KubeRequest.js"
 
 /** One thing that stands in the way, e.g. a broken runtime rule: where it is, what is wrong, what to set. */
 export interface Obstacle {
@@ -28,6 +30,12 @@ export class ErrUnsupported extends Data.TaggedError("ErrUnsupported")<{
   }
 }
 
+/** What a kind of pod is called in a sentence. */
+const inWords = (kind: string): string => {
+  const rank = /^Rank(Zero|[0-9]+)Pod$/.exec(kind)?.[1]
+  return rank === undefined ? kind : `the pod of rank ${rank === "Zero" ? "0" : rank} of TrainJob`
+}
+
 /** The thing asked for does not exist (now); `reason` says which of the possible ones is missing and why. */
 export class ErrNotFound extends Data.TaggedError("ErrNotFound")<{
   readonly kind: string
@@ -37,9 +45,32 @@ export class ErrNotFound extends Data.TaggedError("ErrNotFound")<{
 }> {
   override get message(): string {
     const where = this.namespace === undefined ? "" : ` in namespace "${this.namespace}"`
-    return `${this.kind} "${this.name}"${where} not found: ${this.reason}`
+    return `${inWords(this.kind)} "${this.name}"${where} not found: ${this.reason}`
   }
 }
 
 /** Either of the contract's errors. */
 export type AdapterError = ErrUnsupported | ErrNotFound
+
+/** The id of a detail of `ErrUnsupported` that tells of a missing permission: a grant mends it, and nothing else does. */
+export const permissionId = "permission"
+
+/** What cannot be done for want of a permission. */
+export const missingPermission = (
+  error: KubeForbidden,
+  told: { readonly operation: string; readonly reason: string; readonly remedy: string }
+): ErrUnsupported => {
+  const words = serverText(error.status)
+  return new ErrUnsupported({
+    operation: told.operation,
+    reason: told.reason,
+    details: [
+      {
+        id: permissionId,
+        where: KubeRequest.describe(error.request),
+        problem: words === undefined ? "forbidden" : `forbidden: ${words}`,
+        remedy: told.remedy
+      }
+    ]
+  })
+}

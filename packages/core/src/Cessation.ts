@@ -6,7 +6,7 @@
  */
 import { Clock, Effect, Either } from "effect"
 import type { AdapterConfig } from "./AdapterConfig.js"
-import { type ErrNotFound, ErrUnsupported } from "./AdapterError.js"
+import { type ErrNotFound, type ErrUnsupported, missingPermission } from "./AdapterError.js"
 import * as CessationVerdict from "./decide/CessationVerdict.js"
 import * as Evidence from "./decide/Evidence.js"
 import * as EvidenceStore from "./EvidenceStore.js"
@@ -53,17 +53,10 @@ export const make = (
         ),
         "KubeForbidden",
         (error) =>
-          new ErrUnsupported({
+          missingPermission(error, {
             operation: "ceased",
             reason: "Nodes may not be read, and nothing else tells whether processes still run",
-            details: [
-              {
-                id: "get-nodes",
-                where: `Node/${name}`,
-                problem: error.message,
-                remedy: 'grant verb "get" on "nodes" with a ClusterRole and a ClusterRoleBinding'
-              }
-            ]
+            remedy: 'grant verb "get" on "nodes" with a ClusterRole and a ClusterRoleBinding'
           })
       )
 

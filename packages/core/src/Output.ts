@@ -27,20 +27,13 @@ import {
   SubscriptionRef
 } from "effect"
 import type { AdapterConfig } from "./AdapterConfig.js"
-import { ErrNotFound, ErrUnsupported } from "./AdapterError.js"
+import { ErrNotFound, ErrUnsupported, missingPermission } from "./AdapterError.js"
 import * as Execution from "./decide/Execution.js"
 import * as LogResume from "./decide/LogResume.js"
 import * as RankZero from "./decide/RankZero.js"
 import * as Follow from "./kube/Follow.js"
 import { KubeApi, type LogOptions } from "./kube/KubeApi.js"
-import {
-  type KubeError,
-  type KubeForbidden,
-  KubeInvalid,
-  KubeNotFound,
-  KubeUnavailable,
-  serverText
-} from "./kube/KubeError.js"
+import { type KubeError, type KubeForbidden, KubeInvalid, KubeNotFound, KubeUnavailable } from "./kube/KubeError.js"
 import * as KubeRequest from "./kube/KubeRequest.js"
 import * as Selector from "./kube/Selector.js"
 import * as Batch from "./model/Batch.js"
@@ -229,18 +222,10 @@ interface Connection {
 
 const unreadablePermission = (error: KubeForbidden): ErrUnsupported => {
   const { remedy, request, resource } = error
-  const words = serverText(error.status)
-  return new ErrUnsupported({
+  return missingPermission(error, {
     operation: "output",
     reason: `the permission to ${request.verb} ${resource} is missing`,
-    details: [
-      {
-        id: "permission",
-        where: KubeRequest.describe(request),
-        problem: words === undefined ? "forbidden" : `forbidden: ${words}`,
-        remedy
-      }
-    ]
+    remedy
   })
 }
 

@@ -19,3 +19,7 @@ export const submission = (namespace: string, run: string, n: number): TrainJobR
   namespace,
   name: `${run}-${n}`
 })
+
+/** Whether a TrainJob's name is that of a submission of this run: `<run>-1`, `<run>-2` and so on. */
+export const isSubmissionOf = (run: string, name: string): boolean =>
+  name.startsWith(`${run}-`) && /^[1-9][0-9]*$/.test(name.slice(run.length + 1))

@@ -20,7 +20,7 @@ import * as Core from "./model/Core.js"
 import * as JobSet from "./model/JobSet.js"
 import * as Kueue from "./model/Kueue.js"
 import * as Trainer from "./model/Trainer.js"
-import type { TrainJobRef } from "./TrainJobRef.js"
+import { isSubmissionOf, type TrainJobRef } from "./TrainJobRef.js"
 
 /** What is watched: every TrainJob of a namespace, the submissions of one run, or one TrainJob. */
 export type Scope =
@@ -147,7 +147,7 @@ const isInScope = (scope: Scope, name: string): boolean => {
     case "Namespace":
       return true
     case "Run":
-      return name.startsWith(`${scope.run}-`) && /^[1-9][0-9]*$/.test(name.slice(scope.run.length + 1))
+      return isSubmissionOf(scope.run, name)
     case "Ref":
       return name === scope.ref.name
   }

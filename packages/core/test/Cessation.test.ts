@@ -290,7 +290,7 @@ describe("ceased", () => {
       expect(yield* Effect.flip((yield* make).ceased(ref))).toMatchObject({
         _tag: "ErrUnsupported",
         operation: "ceased",
-        details: [{ id: "get-nodes" }]
+        details: [{ id: "permission" }]
       })
     }).pipe(Effect.provide(layer({ subject: Rbac.user("reader"), objects: reader(false) })))
   )

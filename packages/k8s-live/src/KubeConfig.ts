@@ -63,7 +63,7 @@ export interface Service {
   readonly userName: string | undefined
   /** The context's namespace; in a pod, the pod's. */
   readonly namespace: string | undefined
-  /** Base URL without a slash at its end. */
+  /** Base URL without a slash at its end, and without what may be a secret: user, password, query. Fit to be shown. */
   readonly server: string
   readonly skipTlsVerify: boolean
   readonly tlsServerName: string | undefined
@@ -96,6 +96,13 @@ export interface Service {
 
 /** The configuration of one API server. */
 export class KubeConfig extends Context.Tag("@dispatch-kubeflow/k8s-live/KubeConfig")<KubeConfig, Service>() {}
+
+/** Go's client leaves query and fragment out, too (`rest.NewRESTClient`); user and password would be shown with the address. */
+const baseOf = (server: string): string => {
+  if (!/[@?#]/.test(server)) return server.replace(/\/+$/, "")
+  const { origin, pathname } = new URL(server)
+  return `${origin}${pathname}`.replace(/\/+$/, "")
+}
 
 const execTimeoutDefault: Duration.DurationInput = "1 minute"
 
@@ -133,7 +140,7 @@ export const load = Effect.fn("KubeConfig.load")(function* (
   if (problem !== undefined) return yield* problem
   const refuse = refuser(selected)
   const { cluster, user } = selected
-  const server = (present(cluster.server) ?? "").replace(/\/+$/, "")
+  const server = baseOf(present(cluster.server) ?? "")
   const timeout = options.execTimeout ?? execTimeoutDefault
 
   const file = (path: string, field: string): Effect.Effect<Authorization.Watched> =>

@@ -216,8 +216,16 @@ describe("a configuration that cannot be used is refused, naming file, context a
   )
   it.scoped("a document that is no kubeconfig", () => refused("just words", "kubeconfig"))
   it.scoped("a field of another type: its path, not its value", () =>
-    refused("users:\n- name: u\n  user: {token: [hush]}\n", "users[0].user.token", "string")
+    refused("users:\n- name: u\n  user: {token: [hush]}\n", "users[0].user.token: expected text, found a list")
   )
+  it.scoped("a field of another type: what belongs there, and what kind of thing stands there", () =>
+    Effect.gen(function* () {
+      const value = { ...servers.kubeconfig("https://x"), users: [{ name: "u", user: { token: 12_345_678 } }] }
+      const error = yield* Effect.flip(load({ source: Source.Value({ value, name: "k" }) }))
+      assert.strictEqual(error.what, "k: users[0].user.token: expected text, found a number")
+    })
+  )
+  it.scoped("several documents in one file", () => refused("a: 1\n---\nb: 2", "2 YAML documents"))
   it.scoped("no current context", () =>
     refused({ ...servers.kubeconfig(server), "current-context": "" }, "current-context", '"x"')
   )
@@ -305,6 +313,38 @@ describe("a configuration that cannot be used is refused, naming file, context a
       })
       const error = yield* Effect.flip(config.credentials)
       assert.include(error.message, "client-key")
+    })
+  )
+})
+
+describe("a server's URL", () => {
+  it.scoped("is shown without user, password, query and fragment, wherever a server is named", () =>
+    Effect.gen(function* () {
+      for (const [given, shown] of [
+        ["https://joe:hush@x.example.com:6443", "https://x.example.com:6443"],
+        ["https://hush@x.example.com/clusters/c-1/", "https://x.example.com/clusters/c-1"],
+        ["https://x.example.com:443/?token=hush", "https://x.example.com"],
+        ["https://x.example.com/a?token=hush#hush", "https://x.example.com/a"],
+        ["https://x.example.com?hush", "https://x.example.com"],
+        ["https://x.example.com:443/", "https://x.example.com:443"]
+      ] as const) {
+        const config = yield* load({ source: Source.Value({ value: servers.kubeconfig(given, {}) }) })
+        assert.strictEqual(config.server, shown)
+        assert.strictEqual(
+          config.advice.onConnect("ENOTFOUND", ""),
+          `The name in ${shown} is not known here: correct it, or look at DNS and VPN.`
+        )
+        const proxied = yield* load(
+          { source: Source.Value({ value: servers.kubeconfig(given, {}) }) },
+          { HTTPS_PROXY: "http://u:hush@proxy:3128" }
+        )
+        for (const it of [config, proxied]) {
+          const { onConnect, onTls } = it.advice
+          const told = [it.server, it.identity, onConnect("ECONNREFUSED", ""), onConnect("", "407"), onTls("", "")]
+          assert.notInclude(told.join("\n"), "hush")
+          assert.notInclude(inspect(it, { depth: 9 }), "hush")
+        }
+      }
     })
   )
 })

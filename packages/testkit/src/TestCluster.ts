@@ -67,6 +67,18 @@ export type StageName =
   | "kueue-workload"
   | "kueue-scheduler"
 
+/**
+ * How far the clocks of those who write objects are ahead of the API server's, in milliseconds; behind it where negative,
+ * which a `Duration` cannot be. It shows in the times that they write, and in what they compare with a stored time;
+ * what they wait for takes as long as ever.
+ */
+export interface Skew {
+  /** Of the controllers: a Job's start, conditions, events. */
+  readonly controllers?: number
+  /** Of the nodes: containers' starts and ends, logs, heartbeats, the conditions of pods and Nodes. */
+  readonly kubelets?: number
+}
+
 /** What runs in the cluster. */
 export interface StageOptions {
   /** Stages that do not run. */
@@ -77,7 +89,7 @@ export interface StageOptions {
   readonly delays?: Readonly<
     Record<string, { readonly wait?: Duration.DurationInput; readonly jitter?: Duration.DurationInput }>
   >
-  /** Seeds jitter. Default 1. */
+  /** Seeds jitter and the ids of machines. Default 1. */
   readonly seed?: number
   /** What the containers of pods do; default: run until they are told to stop, and then stop at once. */
   readonly programs?: (pod: Objects.Pod, container: string) => Kubelet.Program | undefined
@@ -85,11 +97,13 @@ export interface StageOptions {
   readonly heartbeat?: Duration.DurationInput
   /** How long after the last heartbeat a node becomes Unknown. Default 50 s. */
   readonly monitorGracePeriod?: Duration.DurationInput
+  /** Clocks that disagree. Default: all show the API server's time. */
+  readonly skew?: Skew
   /** Whether Kueue runs, and how it is configured. Default false: its objects are types without a controller. */
   readonly kueue?: boolean | Kueue.Options
 }
 
-/** Names a pod, by its object or its name. */
+/** Names a pod, by its object or its name: what the machine runs of it that has the Node's name now. */
 export type PodRef =
   | { readonly namespace: string; readonly name: string; readonly container?: string }
   | { readonly metadata: { readonly namespace?: string; readonly name: string; readonly uid: string } }
@@ -107,24 +121,30 @@ export interface Service {
   readonly loseNode: (name: string) => Effect.Effect<void>
   /** The kubelet of a lost node is back. It registers a new Node object where there is none. */
   readonly returnNode: (name: string) => Effect.Effect<void>
-  /** The machine is off: no kubelet, no process. */
-  readonly powerOff: (name: string) => Effect.Effect<void>
+  /** The machine is off: no kubelet, no process. With `former` those are off that had the name before it. */
+  readonly powerOff: (name: string, options?: { readonly former?: boolean }) => Effect.Effect<void>
   /** The machine boots with a new bootID, also when it was on: no process outlives that. */
   readonly powerOn: (name: string) => Effect.Effect<void>
+  /**
+   * Another machine takes the name: other bootID, machineID and systemUUID, no container. Its kubelet registers into the
+   * Node object where there is one. The machine before is cut off for good, and its processes run on: `processes` has them
+   * as `replaced`. Everything else that names the Node or a pod is about the new machine.
+   */
+  readonly replaceMachine: (name: string) => Effect.Effect<void>
   /** Deletes the Node object. Kubelet and processes do not notice. */
   readonly deleteNode: (name: string) => Effect.Effect<void>
   /** An administrator vouches that the machine is off. */
   readonly taintOutOfService: (name: string, effect?: "NoExecute" | "NoSchedule") => Effect.Effect<void>
   /** A container ends by itself. `reason` for what the runtime says, e.g. `OOMKilled`. */
-  readonly exit: (pod: PodRef, ending: Kubelet.Ending) => Effect.Effect<void>
+  readonly exit: (pod: PodRef | Kubelet.Process, ending: Kubelet.Ending) => Effect.Effect<void>
   /** Somebody kills the container's process with SIGKILL. */
-  readonly killPod: (pod: PodRef) => Effect.Effect<void>
+  readonly killPod: (pod: PodRef | Kubelet.Process) => Effect.Effect<void>
   /** The pod's kubelet takes it off the node, e.g. for want of memory. */
   readonly evict: (pod: PodRef, eviction: Kubelet.Eviction) => Effect.Effect<void>
   /** Changes what a pod's containers do from now on. */
   readonly program: (pod: PodRef, program: Kubelet.Program) => Effect.Effect<void>
-  /** A container writes lines (or any bytes) to its log, as its program would. */
-  readonly writeLog: (pod: PodRef, text: string) => Effect.Effect<void>
+  /** A container writes lines (or any bytes) to its log, as its program would. On a replaced machine nobody can read it. */
+  readonly writeLog: (pod: PodRef | Kubelet.Process, text: string) => Effect.Effect<void>
   /** The processes that run now, on whatever node, whatever the objects say. */
   readonly processes: Effect.Effect<ReadonlyArray<Kubelet.Process>>
   /** The pods of a namespace, in the order of their names. */
@@ -202,8 +222,17 @@ export const start = (
   options: StageOptions = {}
 ): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const kubelet = Kubelet.make(Objects.compact({ programs: options.programs, heartbeat: millis(options.heartbeat) }))
-    const runner = yield* Runner.start(cluster, composed(options, kubelet.stage), { seed: options.seed ?? 1 })
+    const skew = { controllers: 0, kubelets: 0, ...options.skew }
+    const seed = options.seed ?? 1
+    const kubelet = Kubelet.make(
+      Objects.compact({
+        programs: options.programs,
+        heartbeat: millis(options.heartbeat),
+        seed,
+        skew: skew.kubelets
+      })
+    )
+    const runner = yield* Runner.start(cluster, composed(options, kubelet.stage), { seed, skew })
     const scope = yield* Effect.scope
     const view = Effect.map(cluster.state, Views.of)
 
@@ -215,7 +244,10 @@ export const start = (
         Either.isLeft(answer) ? Effect.die(answer.left) : Effect.succeed(answer.right)
       )
 
-    const uidOf = (pod: PodRef): Effect.Effect<Kubelet.PodRef> => {
+    const uidOf = (pod: PodRef | Kubelet.Process): Effect.Effect<Kubelet.PodRef> => {
+      if ("podUid" in pod) {
+        return Effect.succeed({ uid: pod.podUid, container: pod.container, machine: pod.machine })
+      }
       if ("metadata" in pod) return Effect.succeed({ uid: pod.metadata.uid })
       return Effect.flatMap(get(Objects.pods, pod), (found) =>
         found === undefined
@@ -270,16 +302,29 @@ export const start = (
           kubeletUp(name),
           command((now) => kubelet.control.startKubelet(name, now))
         ),
-      powerOff: (name) =>
-        Effect.zipRight(
-          cluster.kubelet(name, "down"),
-          command((now) => kubelet.control.powerOff(name, now))
-        ),
+      powerOff: (name, { former = false } = {}) =>
+        former
+          ? command((now) => {
+              kubelet.control.powerOffFormer(name, now)
+              return []
+            })
+          : Effect.zipRight(
+              cluster.kubelet(name, "down"),
+              command((now) => kubelet.control.powerOff(name, now))
+            ),
       powerOn: (name) =>
         Effect.zipRight(
           kubeletUp(name),
           command((now) => kubelet.control.powerOn(name, now))
         ),
+      replaceMachine: (name) =>
+        kubelet.control.machines().some((machine) => machine.name === name)
+          ? Effect.zipRight(
+              // What was read from the machine before ends, also where its kubelet was up
+              Effect.zipRight(cluster.kubelet(name, "down"), kubeletUp(name)),
+              command((now) => kubelet.control.replaceMachine(name, now))
+            )
+          : Effect.dieMessage(`there is no machine ${name}`),
       deleteNode: (name) => request(KubeRequest.make("delete", Objects.nodes, { name })),
       taintOutOfService: (name, effect = "NoExecute") =>
         Effect.gen(function* () {
@@ -306,12 +351,13 @@ export const start = (
         Effect.flatMap(uidOf(pod), (ref) => command(() => kubelet.control.program(ref.uid, program))),
       writeLog: (pod, text) =>
         Effect.gen(function* () {
+          if ("replaced" in pod && pod.replaced) return
           const ref = yield* uidOf(pod)
           const writer = kubelet.control.writer(ref)
           if (writer === undefined) return yield* Effect.dieMessage("the pod runs on no machine")
           yield* cluster.appendLog(
             { namespace: writer.namespace, name: writer.pod },
-            { container: writer.container, text }
+            { container: writer.container, text, at: (yield* Clock.currentTimeMillis) + skew.kubelets }
           )
         }),
       processes: Effect.sync(() => kubelet.control.processes()),

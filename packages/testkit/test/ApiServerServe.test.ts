@@ -133,6 +133,7 @@ describe("the control surface", () => {
       processes: Effect.succeed([{ node: "n" }]),
       addNode: note("addNode"),
       loseNode: note("loseNode"),
+      replaceMachine: note("replaceMachine"),
       returnNode: note("returnNode"),
       powerOff: note("powerOff"),
       powerOn: note("powerOn"),

@@ -25,7 +25,7 @@ export type Command =
   | { readonly _tag: "Succeed" }
   | { readonly _tag: "DeletePod"; readonly pod: number; readonly force: boolean }
   | {
-      readonly _tag: "Lose" | "Return" | "PowerOff" | "PowerOn" | "DeleteNode" | "Untaint" | "Shutdown"
+      readonly _tag: "Lose" | "Return" | "PowerOff" | "PowerOn" | "Replace" | "DeleteNode" | "Untaint" | "Shutdown"
       readonly node: number
     }
   | { readonly _tag: "Taint"; readonly node: number; readonly effect: "NoExecute" | "NoSchedule" }
@@ -67,6 +67,7 @@ const parseOne = (text: string): Command => {
     case "Return":
     case "PowerOff":
     case "PowerOn":
+    case "Replace":
     case "DeleteNode":
     case "Untaint":
     case "Shutdown":
@@ -132,16 +133,21 @@ export interface Script {
   readonly stubborn: boolean
   /** Pods that fail are replaced, which the adapter accepts only when it is told to. */
   readonly replacing: boolean
+  /** How many seconds the controllers' clocks are ahead of the API server's; behind it where negative. */
+  readonly skew: number
   readonly seed: number
   readonly commands: ReadonlyArray<Command>
 }
+
+const clocks = (skew: number): string =>
+  skew === 0 ? "" : `, controllers' clocks ${Math.abs(skew)} s ${skew > 0 ? "ahead" : "behind"}`
 
 const printed = (script: Script): Script & FastCheck.WithToStringMethod => ({
   ...script,
   [FastCheck.toStringMethod]: () =>
     [
       `\n  a ${script.mode} backend ${script.kueue ? "with Kueue" : "in plain mode"}, out-of-service ${script.outOfService}, ` +
-        `${script.stubborn ? "stubborn" : "obedient"} programs${script.replacing ? ", pods are replaced" : ""}, seed ${script.seed}`,
+        `${script.stubborn ? "stubborn" : "obedient"} programs${script.replacing ? ", pods are replaced" : ""}${clocks(script.skew)}, seed ${script.seed}`,
       ...script.commands.map((command) => `    ${describe(command)}`)
     ].join("\n")
 })
@@ -149,7 +155,7 @@ const printed = (script: Script): Script & FastCheck.WithToStringMethod => ({
 /** A script that is written down. */
 export const scripted = (
   commands: string,
-  options: Partial<Pick<Script, "mode" | "kueue" | "outOfService" | "stubborn" | "replacing">> = {}
+  options: Partial<Pick<Script, "mode" | "kueue" | "outOfService" | "stubborn" | "replacing" | "skew">> = {}
 ): Script =>
   printed({
     mode: "read-write",
@@ -157,6 +163,7 @@ export const scripted = (
     outOfService: "always",
     stubborn: false,
     replacing: false,
+    skew: 0,
     seed: 1,
     ...options,
     commands: parse(commands)
@@ -205,6 +212,7 @@ const common: ReadonlyArray<FastCheck.WeightedArbitrary<Command>> = [
       node: index
     })
   },
+  { weight: 2, arbitrary: FastCheck.record({ _tag: one("Replace" as const), node: index }) },
   {
     weight: 4,
     arbitrary: FastCheck.record({
@@ -307,6 +315,10 @@ const scriptOf = (kueue: boolean, happen: FastCheck.Arbitrary<ReadonlyArray<Comm
     outOfService: FastCheck.constantFrom("always" as const, "always" as const, "unless-ready" as const),
     stubborn: FastCheck.boolean(),
     replacing: FastCheck.oneof({ weight: 7, arbitrary: one(false) }, { weight: 1, arbitrary: one(true) }),
+    skew: FastCheck.oneof(
+      { weight: 3, arbitrary: one(0) },
+      { weight: 1, arbitrary: FastCheck.constantFrom(0.1, -0.1, 1, -1, 3, -3) }
+    ),
     seed: FastCheck.integer({ min: 1, max: 1000 }),
     // With Kueue the first start waits for the proof of the gate
     first: kueue ? FastCheck.constantFrom(15, 15, 5) : one(2),

@@ -1,7 +1,8 @@
 /** Runs scripts and says whether the world stayed honest. */
 import type * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
-import { Cause, Data, Effect, Exit, FastCheck, type Scope } from "effect"
+import { Cause, Data, Effect, Exit, FastCheck, Option, type Scope } from "effect"
+import { current } from "../../src/Entry.js"
 import * as Command from "./Command.js"
 import type { Script } from "./Command.js"
 import * as Invariants from "./Invariants.js"
@@ -25,6 +26,42 @@ const verifier = (world: World.World) => {
 
 type Verify = ReturnType<typeof verifier>
 
+/**
+ * Runs that wait and could go on: the submission had one start, each of its ranks one pod or more, and every one of them is
+ * known and proven to have ended. A skew of clocks must not make a start of which no pod was seen out of that.
+ */
+const stuck = (world: World.World): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.gen(function* () {
+    const life = world.life()
+    if (life === undefined) return []
+    const lies: Array<string> = []
+    for (const run of ["a", "b"]) {
+      const { record, waiting } = Option.getOrElse(yield* life.dispatcher.status(run), () => ({
+        record: undefined,
+        waiting: undefined
+      }))
+      const attempt = record === undefined || record.finished !== undefined ? undefined : current(record)
+      if (attempt?.id === undefined || attempt.retiring === undefined || !attempt.fenced) continue
+      const { id, n } = attempt
+      const jobSets = [...world.owners].flatMap(([jobSet, owner]) => (owner === id ? [jobSet] : []))
+      const starts = [...world.starts.values()].filter(({ jobSetUid }) => jobSets.includes(jobSetUid))
+      const pods = [...world.pods.values()].filter(({ jobSetUid }) => jobSets.includes(jobSetUid))
+      const isOneStart = jobSets.length === 1 && starts.length === 1 && starts[0]?.times.size === 1
+      if (!isOneStart || new Set(pods.map(({ rank }) => rank)).size < World.ranks) continue
+      const asked = yield* Effect.forkDaemon(
+        life.adapter.ceased({ namespace: World.namespace, name: `${run}-${n}`, uid: id })
+      )
+      yield* world.time.rest
+      const exit = asked.unsafePoll()
+      if (exit === null || !Exit.isSuccess(exit) || exit.value.ceased || exit.value.ended) continue
+      const ended = new Set(exit.value.pods.flatMap((pod) => (pod.ended ? [pod.uid] : [])))
+      if (pods.every(({ uid }) => ended.has(uid))) {
+        lies.push(`run ${run}: every pod of ${run}-${n} has ended, and it waits: ${waiting?.reasons.join("; ") ?? ""}`)
+      }
+    }
+    return lies
+  })
+
 /** Plays the commands; fails at the first step after which an invariant does not hold. */
 const happen = (world: World.World, verify: Verify) =>
   Effect.gen(function* () {
@@ -36,7 +73,11 @@ const happen = (world: World.World, verify: Verify) =>
     }
   })
 
-/** Mends everything, and waits until what can go on has gone on. */
+/**
+ * Mends everything, and waits until what can go on has gone on. A machine whose name another one has taken is at first left
+ * as it is: nothing in the cluster is broken, nobody knows of it, and its runs have to wait and to say so, however long.
+ * Then somebody finds it, and they have to go on.
+ */
 const mend = (world: World.World, verify: Verify) =>
   Effect.gen(function* () {
     yield* world.heal
@@ -49,12 +90,20 @@ const mend = (world: World.World, verify: Verify) =>
       yield* world.settle
       yield* verify(`${seconds} s after everything was mended`, step)
     }
+    if (yield* world.retire) {
+      yield* world.settle
+      yield* verify("the former machines were switched off", "Retire")
+      yield* world.time.advance(75_000)
+      yield* world.settle
+      yield* verify("75 s after the former machines were switched off", "Restart")
+    }
     // Back-off may keep a run waiting for some minutes, but not for ever
-    if ((yield* Invariants.settled(world)).length > 0) {
+    const rest = Effect.zipWith(Invariants.settled(world), stuck(world), (settled, waits) => [...settled, ...waits])
+    if ((yield* rest).length > 0) {
       yield* world.time.advance(300_000)
       yield* world.settle
     }
-    const lies = yield* Invariants.settled(world)
+    const lies = yield* rest
     if (lies.length > 0) return yield* new Lie({ step: "all", lies })
   })
 

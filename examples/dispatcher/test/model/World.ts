@@ -33,6 +33,8 @@ import { permissions } from "./Command.js"
 import { never, type Service, VirtualTime } from "@dispatch-kubeflow/testkit/VirtualTime"
 
 export const namespace = "default"
+/** How many ranks every run has. */
+export const ranks = 2
 const user = "dispatcher"
 const readerUser = "reader"
 
@@ -95,6 +97,8 @@ export interface World {
   readonly pods: ReadonlyMap<string, Known>
   /** JobSet uid → TrainJob uid. */
   readonly owners: ReadonlyMap<string, string>
+  /** Every start time that a Job ever had, by its uid. */
+  readonly starts: ReadonlyMap<string, { readonly jobSetUid: string; readonly times: ReadonlySet<string> }>
   /** When somebody last vouched for a Node, by a taint or by deleting it. */
   readonly vouched: ReadonlyMap<string, number>
   readonly foreign: ReadonlySet<string>
@@ -115,6 +119,11 @@ export interface World {
   readonly settle: Effect.Effect<void>
   readonly time: Service
   readonly heal: Effect.Effect<void>
+  /**
+   * Somebody finds the machines whose names others have taken, and that still run something: every machine of such a name
+   * is switched off, its Node deleted, and a new machine put beside it. Answers whether there were any.
+   */
+  readonly retire: Effect.Effect<boolean>
 }
 
 const policy: Policy = {
@@ -226,6 +235,7 @@ const queues: ReadonlyArray<readonly [body: object, namespace?: string]> = [
 /** What the cluster is made with. */
 export const clusterOptions = (script: Script): Options => ({
   seed: script.seed,
+  skew: { controllers: script.skew * 1000 },
   kueue: script.kueue,
   monitorGracePeriod: "20 seconds",
   programs: (pod: Objects.Pod) => ({
@@ -246,6 +256,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
     const granted = new Set<Permission>(permissions)
     const pods = new Map<string, Known>()
     const owners = new Map<string, string>()
+    const starts = new Map<string, { readonly jobSetUid: string; readonly times: Set<string> }>()
     const vouched = new Map<string, number>()
     const foreign = new Set<string>()
     const made: Array<World["made"][number]> = []
@@ -276,6 +287,12 @@ export const make = (script: Script, pieces: Pieces = {}) =>
         Effect.map(Clock.currentTimeMillis, (at) => {
           const object = raw as unknown as Objects.Raw
           if (Objects.is(KueueObjects.workloads, object)) return noteAdmission(object)
+          if (Objects.is(Objects.jobs, object) && object.status?.startTime !== undefined) {
+            const jobSetUid = object.metadata.labels?.[JobSet.jobSetUidLabel] ?? ""
+            const known = starts.get(object.metadata.uid) ?? { jobSetUid, times: new Set<string>() }
+            known.times.add(object.status.startTime)
+            starts.set(object.metadata.uid, known)
+          }
           if (type !== "ADDED") return
           const { name, uid } = object.metadata
           if (object.kind === "TrainJob") {
@@ -500,7 +517,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
             if (life === undefined) return
             return yield* Effect.forkIn(
               life.dispatcher
-                .submit({ run: command.run, work: { nodes: 2 }, policy, backends: ["kubeflow"] })
+                .submit({ run: command.run, work: { nodes: ranks }, policy, backends: ["kubeflow"] })
                 .pipe(Effect.ignore),
               life.scope
             )
@@ -509,14 +526,12 @@ export const make = (script: Script, pieces: Pieces = {}) =>
           case "Exit": {
             const process = pick(yield* machines.processes, command.process)
             if (process === undefined) return
-            return yield* machines.exit(
-              { metadata: { name: process.pod, uid: process.podUid } },
-              { code: command.code }
-            )
+            // Also where nobody can see it: on a machine whose name another one has taken
+            return yield* machines.exit(process, { code: command.code })
           }
           case "Succeed":
             for (const process of yield* machines.processes) {
-              yield* machines.exit({ metadata: { name: process.pod, uid: process.podUid } }, { code: 0 })
+              yield* machines.exit(process, { code: 0 })
             }
             return
           case "DeletePod": {
@@ -538,9 +553,13 @@ export const make = (script: Script, pieces: Pieces = {}) =>
             return yield* machines.powerOff(nodeNamed(command.node))
           case "PowerOn": {
             // Only a machine that is off can be switched on
-            const running = (yield* machines.processes).some(({ node }) => node === nodeNamed(command.node))
+            const running = (yield* machines.processes).some(
+              ({ node, replaced }) => !replaced && node === nodeNamed(command.node)
+            )
             return running ? undefined : yield* machines.powerOn(nodeNamed(command.node))
           }
+          case "Replace":
+            return yield* machines.replaceMachine(nodeNamed(command.node))
           case "DeleteNode": {
             const name = nodeNamed(command.node)
             if (!(yield* exists(name))) return
@@ -697,7 +716,8 @@ export const make = (script: Script, pieces: Pieces = {}) =>
           }
           case "Write": {
             const process = pick(yield* machines.processes, command.process)
-            return process === undefined ? undefined : yield* write(process.podUid, command.lines)
+            // Nobody can read what is written on a machine whose name another one has taken
+            return process === undefined || process.replaced ? undefined : yield* write(process.podUid, command.lines)
           }
         }
       })
@@ -717,6 +737,21 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       }
     })
 
+    const retire = Effect.gen(function* () {
+      const former = (yield* machines.processes).filter(({ replaced }) => replaced)
+      const names = new Set(former.map(({ node }) => node))
+      for (const name of names) {
+        // Who deletes a Node vouches for its name, so nothing of that name may be left on
+        yield* machines.powerOff(name, { former: true })
+        yield* machines.powerOff(name)
+        if (yield* exists(name)) yield* machines.deleteNode(name)
+        yield* vouch(name)
+        nodes += 1
+        yield* machines.createNode(`n${nodes}`)
+      }
+      return names.size > 0
+    })
+
     yield* Effect.addFinalizer(() => bury)
     yield* boot
     const world: World = {
@@ -729,6 +764,7 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       granted: () => granted,
       pods,
       owners,
+      starts,
       vouched,
       foreign,
       made,
@@ -740,7 +776,8 @@ export const make = (script: Script, pieces: Pieces = {}) =>
       perform,
       settle,
       time,
-      heal
+      heal,
+      retire
     }
     return world
   })

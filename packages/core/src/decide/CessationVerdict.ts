@@ -339,7 +339,7 @@ const signOfLife = ({ ready }: NodeAnswer): string =>
     ? "is Ready"
     : ready?.status === "False"
       ? `tells of itself (Ready False${ready.reason ? ` ${ready.reason}` : ""})`
-      : "its kubelet renews its Lease"
+      : "the Lease of its kubelet is still valid"
 
 const nodeReason = (node: NodeAnswer): string => {
   const ready = node.ready
@@ -461,8 +461,9 @@ const unseenParts = (
   if (evidence.droppedPods === 0) {
     for (const { job } of Object.values(evidence.jobs)) {
       if (!isOurs(evidence, trainJob, job)) continue
-      const { active, failed, succeeded, terminating } = job.status ?? {}
-      const counted = [active, failed, succeeded, terminating].reduce<number>((sum, count) => sum + (count ?? 0), 0)
+      // `terminating` is left out: what a failing Job takes along is counted as failed, too
+      const { active, failed, succeeded } = job.status ?? {}
+      const counted = (active ?? 0) + (failed ?? 0) + (succeeded ?? 0)
       const seen = byJob.get(job.metadata.uid) ?? 0
       if (counted > seen) result.push(`${job.metadata.name} counts ${counted} pods, and ${seen} were seen`)
     }

@@ -502,7 +502,6 @@ const jobOf = (from: Batch.Job): Batch.Job => ({
     conditions: conditionsOf(from.status?.conditions),
     startTime: from.status?.startTime,
     active: from.status?.active,
-    terminating: from.status?.terminating,
     succeeded: from.status?.succeeded,
     failed: from.status?.failed,
     completedIndexes: from.status?.completedIndexes

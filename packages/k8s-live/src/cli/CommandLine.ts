@@ -9,7 +9,7 @@
 import { type Capability, capabilities } from "@dispatch-kubeflow/core/decide/Support"
 import { Argument, Command, CommanderError, Option } from "commander"
 import * as Completion from "./Completion.js"
-import { ExitCode, exitCodeHelp } from "./ExitCode.js"
+import { ExitCode, exitCodeHelp, failureJson } from "./ExitCode.js"
 import type { About, Common, Invocation } from "./Invocation.js"
 import { wrap } from "./Terminal.js"
 import * as Values from "./Values.js"
@@ -90,6 +90,16 @@ export const refusals: Readonly<Record<string, string>> = {
   doctor: "a needed check did not pass, or the backend can only observe"
 }
 
+/** What 0 says of a command whose 3 says the contrary. */
+export const consents: Readonly<Record<string, string>> = {
+  preflight: "every needed check passed",
+  "runtime check": "no rule is broken",
+  "runtime conform": "the copy breaks no rule",
+  watch: "done, and with --until-over the run succeeded",
+  ceased: "it has surely ceased",
+  doctor: "every needed check passed"
+}
+
 /** The name of a command without the program's: `runtime check`. */
 export const nameOf = (command: Command): string =>
   command.parent === null ? "" : `${nameOf(command.parent)} ${command.name()}`.trim()
@@ -150,6 +160,10 @@ const common = (raw: RawCommon, fail: (message: string) => never): Common => {
   }
 }
 
+/** Has the value of an option, where nothing else reads it, not be empty. */
+const filled = (option: Option): Option =>
+  option.required && option.parseArg === undefined ? option.argParser(Values.parseText) : option
+
 const everywhere = (): ReadonlyArray<Option> => [
   ...[
     new Option(
@@ -157,7 +171,9 @@ const everywhere = (): ReadonlyArray<Option> => [
       "kubeconfig to read; default the files of KUBECONFIG, ~/.kube/config, in-cluster"
     ),
     new Option("--context <context>", "context of the kubeconfig; default its current one"),
-    new Option("-n, --namespace <name>", "namespace; default that of the context, else default"),
+    new Option("-n, --namespace <name>", "namespace; default that of the context, else default").argParser(
+      Values.parseName
+    ),
     new Option("--json", "answer for machines: one JSON document, or one per line where answers keep coming"),
     new Option("--read-only", "configure the backend as read-only: nothing is written, nothing that writes is probed"),
     new Option(
@@ -166,7 +182,7 @@ const everywhere = (): ReadonlyArray<Option> => [
     ),
     new Option("--evidence <folder>", "keep evidence there, so that it outlives this process and the pods"),
     new Option("--verbose", "tell every request to the cluster on standard error, without secrets")
-  ].map((option) => option.helpGroup(groups.everywhere)),
+  ].map((option) => filled(option).helpGroup(groups.everywhere)),
   ...[
     new Option("--queue <name>", "the LocalQueue"),
     new Option("--admission-check <name>", "the AdmissionCheck"),
@@ -174,12 +190,12 @@ const everywhere = (): ReadonlyArray<Option> => [
     new Option("--check-lease <namespace/name>", "the Lease that the check's controller renews").argParser(
       Values.parseLease
     )
-  ].map((option) => option.helpGroup(groups.kueue))
+  ].map((option) => filled(option).helpGroup(groups.kueue))
 ]
 
 const trainJob = (flags: string, description = "NAME or NAMESPACE/NAME"): Argument =>
   new Argument(flags, description).argParser(Values.parseJob)
-const uidOption = (): Option => new Option("--uid <uid>", "only the TrainJob with this uid")
+const uidOption = (): Option => filled(new Option("--uid <uid>", "only the TrainJob with this uid"))
 const preflightOption = (): Option =>
   new Option("--preflight", "run the preflight first, so that Hold and the gate are probed")
 
@@ -193,7 +209,7 @@ const widthFor = (command: Command): number => command.configureOutput().getOutH
 
 const refusalText = (name: string, width: number): string => {
   const when = refusals[name]
-  const text = `Exit code 0: done${when === undefined ? "" : `; ${ExitCode.no}: ${when}`}. dispatch-kubeflow --help has the others.`
+  const text = `Exit code 0: ${consents[name] ?? "done"}${when === undefined ? "" : `; ${ExitCode.no}: ${when}`}. dispatch-kubeflow --help has the others.`
   return `\n${wrap(text, width).join("\n")}`
 }
 
@@ -231,9 +247,11 @@ export const define = (
         ).argParser(Values.parseRuntime)
       )
       .addOption(
-        new Option(
-          "--spec <file>",
-          "for the TrainJob of this manifest, YAML or JSON, in its namespace; - for standard input"
+        filled(
+          new Option(
+            "--spec <file>",
+            "for the TrainJob of this manifest, YAML or JSON, in its namespace; - for standard input"
+          )
         )
       )
   const aboutOf = ({ runtime, spec }: RawAbout): About | undefined => {
@@ -278,7 +296,8 @@ export const define = (
   add("rules", "what each rule of a recovery policy can expect here", cluster)
     .requiredOption(
       "--policy <file>",
-      "the policy, YAML or JSON: a list of rules with cause and action; - for standard input"
+      "the policy, YAML or JSON: a list of rules with cause and action; - for standard input",
+      Values.parseText
     )
     .addOption(preflightOption())
     .action((options: RawCommon & { readonly policy: string; readonly preflight?: boolean }) =>
@@ -291,10 +310,16 @@ export const define = (
     )
 
   const runtime = add("runtime", "training runtimes and the rules they must not break: check, conform", cluster)
-  runtime.helpCommand(false).action(() => {
-    runtime.outputHelp({ error: true })
-    throw new CommanderError(ExitCode.usage, "dispatch-kubeflow.runtime", "runtime needs a command")
-  })
+  runtime
+    .helpCommand(false)
+    .allowExcessArguments()
+    .action(() => {
+      const [unknown] = runtime.args
+      if (unknown !== undefined)
+        fail(`unknown command 'runtime ${unknown}'; there are runtime check and runtime conform`)
+      runtime.outputHelp({ error: true })
+      throw new CommanderError(ExitCode.usage, "dispatch-kubeflow.runtime", "runtime needs a command")
+    })
 
   add("check", "every rule of a runtime, passed or broken, with the value to set", "Commands:", runtime)
     .argument("[runtime]", "NAME or KIND/NAME", Values.parseRuntime)
@@ -361,7 +386,7 @@ export const define = (
 
   add("watch", "what happens to TrainJobs, with cause and evidence", jobs)
     .addArgument(trainJob("[trainjob]", "NAME or NAMESPACE/NAME; default all of the namespace"))
-    .option("--run <name>", "all submissions of a run: NAME-1, NAME-2, ...")
+    .option("--run <name>", "all submissions of a run: NAME-1, NAME-2, ...", Values.parseName)
     .option("--lines", "one update after another on a terminal, too")
     .option("--once", "tell the present state and end")
     .option("--until-over", "end when the TrainJob is over; exit code 0 only if it succeeded")
@@ -445,6 +470,30 @@ const hoisted = (args: ReadonlyArray<string>): ReadonlyArray<string> => {
   return at >= args.length ? [] : [...args.slice(at), ...args.slice(0, at)]
 }
 
+/** `help COMMAND` as `COMMAND --help`; of a command that there is not, what says so. */
+const helped = (args: ReadonlyArray<string>, program: Command): ReadonlyArray<string> => {
+  if (args[0] !== "help") return args
+  const words = args.slice(1).filter((word) => !word.startsWith("-"))
+  let command: Command | undefined = program
+  for (const word of words) command = command?.commands.find((it) => it.name() === word)
+  return command === undefined ? words : [...words, "--help"]
+}
+
+const wantsJson = (args: ReadonlyArray<string>): boolean => {
+  const end = args.indexOf("--")
+  return (end < 0 ? args : args.slice(0, end)).includes("--json")
+}
+
+/** A wrong command line as `Run` tells other failures. */
+const failureText = (text: string, args: ReadonlyArray<string>): string => {
+  if (!wantsJson(args)) return text
+  // Where a command is missing, people get the help
+  const message = text.startsWith("error: ")
+    ? text.slice("error: ".length).trim()
+    : "no command is given; --help names them"
+  return failureJson("UsageError", message)
+}
+
 /** Reads the arguments after the program's name; `columns` is how wide a help may be. */
 export const parse = (args: ReadonlyArray<string>, version: string, columns = 80): Parsed => {
   let invocation: Invocation | undefined
@@ -479,15 +528,15 @@ export const parse = (args: ReadonlyArray<string>, version: string, columns = 80
   }
   configure(program)
   try {
-    program.parse(hoisted(args), { from: "user" })
+    program.parse(helped(hoisted(args), program), { from: "user" })
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
     return error.exitCode === 0
       ? { _tag: "Show", text: out, code: ExitCode.ok }
-      : { _tag: "Show", text: err === "" ? out : err, code: ExitCode.usage }
+      : { _tag: "Show", text: failureText(err === "" ? out : err, args), code: ExitCode.usage }
   }
   if (invocation !== undefined) return { _tag: "Ask", invocation }
   return out === ""
-    ? { _tag: "Show", text: program.helpInformation(), code: ExitCode.usage }
+    ? { _tag: "Show", text: failureText(program.helpInformation(), args), code: ExitCode.usage }
     : { _tag: "Show", text: out, code: ExitCode.ok }
 }

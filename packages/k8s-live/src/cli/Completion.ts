@@ -59,14 +59,14 @@ const flagOf = (option: Option): ReadonlyArray<Flag> =>
 
 const help: Flag = { short: "-h", long: "--help", description: "display help for command", value: undefined }
 
-const entryOf = (command: Command): Entry => {
+const entryOf = (command: Command, more: ReadonlyArray<Option> = []): Entry => {
   const argument: Argument | undefined = command.registeredArguments[0]
   return {
     name: command.name(),
     description: command.description(),
-    flags: [...command.options.flatMap(flagOf), help],
+    flags: [...command.options, ...more].flatMap(flagOf).concat(help),
     argument: argument === undefined ? undefined : valueOf(argument.name(), argument.argChoices),
-    children: command.commands.map(entryOf)
+    children: command.commands.map((child) => entryOf(child))
   }
 }
 
@@ -79,8 +79,14 @@ const walk = (
   ...entry.children.flatMap((child) => walk(child, [...path, child.name]))
 ]
 
-const contexts = "kubectl config get-contexts -o name 2>/dev/null"
 const named = ({ long, short }: Flag): ReadonlyArray<string> => (short === undefined ? [long] : [short, long])
+
+// Of the kubeconfig that was typed, where there is one
+const contexts = 'kubectl ${kubeconfig:+"--kubeconfig=$kubeconfig"} config get-contexts -o name 2>/dev/null'
+/** Every option that takes a value, whatever its command: what follows it is no command. */
+const valued = (all: ReadonlyArray<readonly [ReadonlyArray<string>, Entry]>): ReadonlyArray<string> => [
+  ...new Set(all.flatMap(([, { flags }]) => flags.filter(({ value }) => value !== undefined).flatMap(named)))
+]
 const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 const words = ({ children, flags }: Entry): string =>
   [...children.map(({ name }) => name), ...flags.flatMap(named)].join(" ")
@@ -120,17 +126,28 @@ const bash = (program: Entry): string => {
   return `# bash completion for dispatch-kubeflow
 
 _dispatch_kubeflow() {
-  local cur prev command IFS=$' \\t\\n'
+  local cur prev command word at kubeconfig= IFS=$' \\t\\n'
   COMPREPLY=()
   cur=\${COMP_WORDS[COMP_CWORD]}
   prev=\${COMP_WORDS[COMP_CWORD - 1]}
   # --option=value comes as three words
   if [ "$cur" = "=" ]; then cur=; elif [ "$prev" = "=" ]; then prev=\${COMP_WORDS[COMP_CWORD - 2]}; fi
   command=
-  if [ "$COMP_CWORD" -gt 1 ]; then command=\${COMP_WORDS[1]}; fi
-  case $command in
-    ${nested.map(({ name }) => name).join("|")}) if [ "$COMP_CWORD" -gt 2 ]; then command="$command \${COMP_WORDS[2]}"; fi ;;
-  esac
+  for ((at = 1; at < COMP_CWORD; at++)); do
+    word=\${COMP_WORDS[at]}
+    case $word in
+      ${valued(all).join("|")})
+        at=$((at + 1))
+        if [ "\${COMP_WORDS[at]}" = "=" ]; then at=$((at + 1)); fi
+        if [ "$word" = "--kubeconfig" ] && [ "$at" -lt "$COMP_CWORD" ]; then kubeconfig=\${COMP_WORDS[at]/#\\~/$HOME}; fi ;;
+      -*) ;;
+      *)
+        case $command in
+          "") command=$word ;;
+          ${nested.map(({ name }) => name).join("|")}) command="$command $word" ;;
+        esac ;;
+    esac
+  done
   case $command in
 ${all.map(branch).join("\n")}
   esac
@@ -163,6 +180,7 @@ const zshFlag = ({ description, long, short, value }: Flag): string => {
 }
 
 const zsh = (program: Entry): string => {
+  const all = walk(program)
   const functionOf = (path: ReadonlyArray<string>): string =>
     ["_dispatch_kubeflow", ...path].join("_").replaceAll("-", "_")
   const define = ([path, entry]: readonly [ReadonlyArray<string>, Entry]): string => {
@@ -177,17 +195,25 @@ const zsh = (program: Entry): string => {
   commands=(
 ${entry.children.map(({ description, name }) => `    ${quote(`${name}:${zshText(description)}`)}`).join("\n")}
   )
-  if (( CURRENT == 2 )); then
-    if [[ $words[2] == -* ]]; then
+  local -i at=2
+  while (( at < CURRENT )); do
+    case $words[at] in
+      ${valued(all).join("|")}) (( at += 2 )) ;;
+      -*) (( at++ )) ;;
+      *) break ;;
+    esac
+  done
+  if (( at >= CURRENT )); then
+    if (( at > CURRENT )) || [[ $words[CURRENT] == -* ]]; then
       _arguments ${specs.join(" ")}
     else
       _describe command commands
     fi
     return
   fi
-  local name=$words[2]
-  shift words
-  (( CURRENT-- ))
+  local name=$words[at]
+  words=("\${(@)words[at,-1]}")
+  (( CURRENT -= at - 1 ))
   case $name in
 ${entry.children.map(({ name }) => `    ${name}) ${functionOf([...path, name])} ;;`).join("\n")}
   esac
@@ -195,13 +221,25 @@ ${entry.children.map(({ name }) => `    ${name}) ${functionOf([...path, name])} 
   }
   return `#compdef dispatch-kubeflow
 
-${walk(program).map(define).join("\n\n")}
+${all.map(define).join("\n\n")}
+
+_dispatch_kubeflow_complete() {
+  local kubeconfig=
+  local -i at
+  for (( at = 2; at < CURRENT; at++ )); do
+    case $words[at] in
+      --kubeconfig) kubeconfig=\${words[at + 1]/#\\~/$HOME} ;;
+      --kubeconfig=*) kubeconfig=\${\${words[at]#*=}/#\\~/$HOME} ;;
+    esac
+  done
+  _dispatch_kubeflow "$@"
+}
 
 # Sourced it registers itself; from a folder of $fpath it is the function
 if [ "\${funcstack[1]}" = "_dispatch_kubeflow" ]; then
-  _dispatch_kubeflow "$@"
+  _dispatch_kubeflow_complete "$@"
 else
-  compdef _dispatch_kubeflow dispatch-kubeflow
+  compdef _dispatch_kubeflow_complete dispatch-kubeflow
 fi
 `
 }
@@ -215,7 +253,7 @@ const fishValue = ({ kind, words: choices }: Value): string => {
     case "folder":
       return " -x -a '(__fish_complete_directories)'"
     case "context":
-      return ` -x -a '(${contexts})'`
+      return " -x -a '(__dispatch_kubeflow_contexts)'"
     case "words":
       return ` -x -a ${fishQuote(choices.join(" "))}`
     case "other":
@@ -224,7 +262,8 @@ const fishValue = ({ kind, words: choices }: Value): string => {
 }
 
 const fish = (program: Entry): string => {
-  const lines = walk(program).flatMap(([path, entry]) => {
+  const all = walk(program)
+  const lines = all.flatMap(([path, entry]) => {
     const at = entry.children.length > 0 ? "__dispatch_kubeflow_at" : "__dispatch_kubeflow_after"
     const rule = `complete -c dispatch-kubeflow -n ${fishQuote([at, ...path].join(" "))}`
     const { argument } = entry
@@ -241,18 +280,53 @@ const fish = (program: Entry): string => {
   })
   return `# fish completion for dispatch-kubeflow
 
-# Whether the words after the program begin with these; and whether they are these
-function __dispatch_kubeflow_after
+# The words after the program that are neither options nor their values
+function __dispatch_kubeflow_words
     set -l given (commandline -opc)
     set -e given[1]
+    set -l isValue 0
+    for word in $given
+        if test $isValue = 1
+            set isValue 0
+            continue
+        end
+        switch $word
+            case ${valued(all).join(" ")}
+                set isValue 1
+            case '-*'
+            case '*'
+                echo $word
+        end
+    end
+end
+# Whether they begin with these; and whether they are these
+function __dispatch_kubeflow_after
+    set -l given (__dispatch_kubeflow_words)
     test (count $given) -ge (count $argv); or return 1
     for i in (seq (count $argv))
         test "$given[$i]" = "$argv[$i]"; or return 1
     end
 end
 function __dispatch_kubeflow_at
+    test (count (__dispatch_kubeflow_words)) -eq (count $argv); and __dispatch_kubeflow_after $argv
+end
+function __dispatch_kubeflow_contexts
     set -l given (commandline -opc)
-    test (count $given) -eq (math (count $argv) + 1); and __dispatch_kubeflow_after $argv
+    set -l file
+    for i in (seq (count $given))
+        switch $given[$i]
+            case --kubeconfig
+                set file $given[(math $i + 1)]
+            case '--kubeconfig=*'
+                set file (string replace -- '--kubeconfig=' '' $given[$i])
+        end
+    end
+    set file (string replace -r '^~' -- $HOME $file)
+    if test -n "$file"
+        kubectl --kubeconfig="$file" config get-contexts -o name 2>/dev/null
+    else
+        kubectl config get-contexts -o name 2>/dev/null
+    end
 end
 
 complete -c dispatch-kubeflow -f
@@ -262,7 +336,12 @@ ${lines.join("\n")}
 
 /** The script for a shell. */
 export const script = (shell: Shell, program: Command): string => {
-  const entry = entryOf(program)
+  // What every command takes may stand before it, too
+  const [first] = program.commands
+  const entry = entryOf(
+    program,
+    first?.options.filter(({ helpGroupHeading }) => helpGroupHeading !== undefined)
+  )
   switch (shell) {
     case "bash":
       return bash(entry)

@@ -23,7 +23,8 @@ export interface Program {
 /** How the cluster is reached. Neither its address nor a name nor a credential. */
 export interface Connection {
   readonly from: string
-  readonly credentials: ReadonlyArray<string>
+  /** Absent: they cannot be had, which a failure tells. */
+  readonly credentials?: ReadonlyArray<string>
   readonly tlsVerified: boolean
   readonly proxy: boolean
 }
@@ -83,6 +84,9 @@ const facts = (rows: ReadonlyArray<readonly [string, string]>, look: Render.Look
     look.width
   )
 
+const credentialsText = ({ credentials }: Connection): string =>
+  credentials === undefined ? "cannot be had" : credentials.join(", ") || "none"
+
 /** The report as text, section by section. */
 export const render = (it: Diagnosis, look: Render.Look): string => {
   const section = (title: string, ...texts: ReadonlyArray<string>): ReadonlyArray<string> =>
@@ -101,7 +105,7 @@ export const render = (it: Diagnosis, look: Render.Look): string => {
             ? []
             : ([
                 ["kubeconfig", it.connection.from],
-                ["credentials", it.connection.credentials.join(", ") || "none"],
+                ["credentials", credentialsText(it.connection)],
                 ["TLS", it.connection.tlsVerified ? "verified" : "not verified"],
                 ["proxy", it.connection.proxy ? "yes" : "no"]
               ] as const)),
@@ -118,7 +122,7 @@ export const render = (it: Diagnosis, look: Render.Look): string => {
     ...checks("Tried", it.checks),
     ...(it.mode === undefined
       ? []
-      : section("Mode", `${it.mode._tag}${"reason" in it.mode ? `: ${it.mode.reason}` : ""}`)),
+      : section("Mode", ...wrap(`${it.mode._tag}${"reason" in it.mode ? `: ${it.mode.reason}` : ""}`, look.width))),
     ...(it.capabilities === undefined ? [] : section("Capabilities", Render.capabilities(it.capabilities, look)))
   ]
     .join("\n")

@@ -11,13 +11,16 @@ import type * as RecoveryRules from "@dispatch-kubeflow/core/decide/RecoveryRule
 import * as RuntimeRules from "@dispatch-kubeflow/core/decide/RuntimeRules"
 import type * as Support from "@dispatch-kubeflow/core/decide/Support"
 import type * as Update from "@dispatch-kubeflow/core/decide/Update"
-import { type Cell, type Paint, table, type Tone, wrap } from "./Terminal.js"
+import { type Cell, hang, type Paint, table, type Tone, wrap } from "./Terminal.js"
 
 /** How wide the terminal is, and how to colour. */
 export interface Look {
   readonly width: number
   readonly paint: Paint
 }
+
+const toned = ({ paint }: Look, tone: Tone, lines: ReadonlyArray<string>): ReadonlyArray<string> =>
+  lines.map((line) => paint(tone, line))
 
 const answerTone: Readonly<Record<Support.Support["answer"], Tone>> = { yes: "good", no: "bad", unknown: "warn" }
 
@@ -124,8 +127,11 @@ export const preflight = (report: ProbeReport.Report, look: Look): string => {
   const [tone, mode] = modeText(report)
   return [
     checks(inOneScreen(report.checks), look),
-    `${counts.passed} passed, ${counts.failed} failed, ${counts.unknown} unknown, ${counts.skipped} skipped`,
-    ...wrap(mode, look.width).map((line) => look.paint(tone, line))
+    ...wrap(
+      `${counts.passed} passed, ${counts.failed} failed, ${counts.unknown} unknown, ${counts.skipped} skipped`,
+      look.width
+    ),
+    ...toned(look, tone, wrap(mode, look.width))
   ].join("\n")
 }
 
@@ -167,7 +173,7 @@ const verdict = (it: RuntimeRules.Verdict, look: Look): string => {
       look.paint,
       look.width
     ),
-    ...it.cautions.map((caution) => look.paint("warn", `caution: ${caution}`))
+    ...it.cautions.flatMap((caution) => toned(look, "warn", hang("", `caution: ${caution}`, look.width)))
   ].join("\n")
 }
 
@@ -181,14 +187,18 @@ export const runtimes = (
     ? "There are no runtimes."
     : [
         ...verdicts.map((it) => verdict(it, look)),
-        ...unreadable.map((it) => `${it.runtime}: ${look.paint("bad", "cannot be read")}: ${it.issue}`)
+        ...unreadable.map((it) =>
+          toned(look, "bad", hang("", `${it.runtime} cannot be read: ${it.issue}`, look.width)).join("\n")
+        )
       ].join("\n\n")
 
 /** The rules that a conforming copy still breaks. */
 export const remaining = (findings: ReadonlyArray<RuntimeRules.Finding>, look: Look): string =>
   [
-    look.paint("bad", "The copy still breaks rules that only a person can mend:"),
-    ...findings.map((it) => `  - rule ${it.rule} (${it.id}): ${it.where} ${it.problem}; ${it.remedy}`)
+    ...toned(look, "bad", wrap("The copy still breaks rules that only a person can mend:", look.width)),
+    ...findings.flatMap((it) =>
+      hang("  - ", `rule ${it.rule} (${it.id}): ${it.where} ${it.problem}; ${it.remedy}`, look.width)
+    )
   ].join("\n")
 
 /** What each rule of a policy can expect. */
@@ -265,14 +275,17 @@ export const update = (it: Update.Update, look: Look): string => {
         ? "  execution not numbered"
         : ""
       : `  execution ${it.execution}${it.repeated ? " (repeated)" : ""}`
-  const head = `${it.ref.name}  ${look.paint(stateTone[it.state], it.state)}${
-    it.cause === undefined ? "" : `  ${cause(it.cause)}`
-  }${look.paint("dim", execution)}`
+  const told = it.cause === undefined ? "" : `  ${cause(it.cause)}`
   const indent = "    "
+  const state = look.paint(stateTone[it.state], it.state)
+  const fits = `${it.ref.name}  ${it.state}${told}${execution}`.length <= look.width
+  const head = fits
+    ? [`${it.ref.name}  ${state}${told}${look.paint("dim", execution)}`]
+    : [`${it.ref.name}  ${state}`, ...hang(indent, `${told}${execution}`.trim(), look.width)]
   const under = [...it.evidence.map(fact), ...it.notes.map((note) => `note: ${note}`)].flatMap((line) =>
-    wrap(line, Math.max(30, look.width - indent.length)).map((part) => look.paint("dim", `${indent}${part}`))
+    toned(look, "dim", hang(indent, line, look.width))
   )
-  return [head, ...under].join("\n")
+  return [...head, ...under].join("\n")
 }
 
 const nodeDetail = (node: CessationVerdict.NodeAnswer): string => {
@@ -334,13 +347,18 @@ export const cessation = (name: string, it: CessationVerdict.Verdict, look: Look
     )
   }
   const which = it.execution === undefined ? "its last execution" : `execution ${it.execution}`
+  const { width } = look
   const verdict = [
-    look.paint(it.ceased ? "good" : "bad", `${name}: ${which} ${it.ceased ? "has ceased" : "has not surely ceased"}`),
-    ...it.reasons.map((reason) => `  - ${reason}`),
-    ...it.cautions.map((caution) => look.paint("warn", `  caution: ${caution}`))
+    ...toned(
+      look,
+      it.ceased ? "good" : "bad",
+      wrap(`${name}: ${which} ${it.ceased ? "has ceased" : "has not surely ceased"}`, width)
+    ),
+    ...it.reasons.flatMap((reason) => hang("  - ", reason, width)),
+    ...it.cautions.flatMap((caution) => toned(look, "warn", hang("  ", `caution: ${caution}`, width))),
+    ...(!it.ceased && it.ended
+      ? hang("  ", "Every pod of it is proven to have ended (see PROOF), which the Nodes alone do not show.", width)
+      : [])
   ]
-  if (!it.ceased && it.ended) {
-    verdict.push("  Every pod of it is proven to have ended (see PROOF), which the Nodes alone do not show.")
-  }
   return [...parts, verdict.join("\n")].join("\n\n")
 }

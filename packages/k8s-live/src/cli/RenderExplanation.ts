@@ -5,7 +5,7 @@
  */
 import type * as Explanation from "@dispatch-kubeflow/core/decide/Explanation"
 import * as Render from "./Render.js"
-import { type Cell, table, type Tone, wrap } from "./Terminal.js"
+import { type Cell, hang, table, type Tone, wrap } from "./Terminal.js"
 
 /** Of so many things of a kind the names are told; of the rest the number. */
 const namesShown = 3
@@ -31,20 +31,35 @@ const basisText: Readonly<Record<Explanation.Basis, string>> = { object: "", see
 
 const indent = "  "
 
-/** Lines of a text, each indented and no wider than the terminal. */
+/** Lines of a text, each indented, the later ones more. */
 const indented = (text: string, { width }: Render.Look, by = indent): ReadonlyArray<string> =>
-  wrap(text, Math.max(30, width - by.length)).map((line, index) => `${by}${index === 0 ? "" : "  "}${line}`)
+  hang(`${by}  `, text, width).map((line, index) => (index === 0 ? by + line.slice(by.length + 2) : line))
+
+/** A title with what is dim beside it, or below it where there is no room. */
+const beside = (look: Render.Look, title: string, more: string): ReadonlyArray<string> => {
+  const rest = more === "" ? "" : `  ${more}`
+  if (title.length + rest.length <= look.width) {
+    return [look.paint("strong", title) + (rest === "" ? "" : look.paint("dim", rest))]
+  }
+  return [
+    ...wrap(title, look.width).map((line) => look.paint("strong", line)),
+    ...(more === "" ? [] : indented(more, look)).map((line) => look.paint("dim", line))
+  ]
+}
 
 const head = (it: Explanation.Explanation, look: Render.Look): ReadonlyArray<string> => {
   const { now } = it
-  const uid = now.ref.uid === undefined ? "" : look.paint("dim", `  uid ${now.ref.uid}`)
   const outcome = now.outcome !== undefined && now.outcome !== now.state ? ` (it had ${now.outcome.toLowerCase()})` : ""
   return [
-    `${look.paint("strong", `TrainJob ${now.ref.namespace}/${now.ref.name}`)}${uid}`,
+    ...beside(
+      look,
+      `TrainJob ${now.ref.namespace}/${now.ref.name}`,
+      now.ref.uid === undefined ? "" : `uid ${now.ref.uid}`
+    ),
     ...wrap(`${now.state}${outcome}${now.cause === undefined ? "" : `: ${Render.cause(now.cause)}`}`, look.width).map(
       (line) => look.paint(Render.stateTone[now.state], line)
     ),
-    ...(now.alive ? ["A pod of it exists that has not ended."] : []),
+    ...(now.alive ? wrap("A pod of it exists that has not ended.", look.width) : []),
     ...now.evidence.flatMap((fact) => indented(`- ${Render.fact(fact)}`, look)),
     ...now.notes.flatMap((note) => indented(`note: ${note}`, look)).map((line) => look.paint("dim", line))
   ]
@@ -85,7 +100,7 @@ const execution = (it: Explanation.Start, look: Render.Look): ReadonlyArray<stri
   const ended = it.cause === undefined ? "" : `: ${Render.cause(it.cause)}`
   return [
     "",
-    `${look.paint("strong", title)}  ${look.paint("dim", span)}`,
+    ...beside(look, title, span),
     ...indented(`${it.isSubject ? "what the answer is about" : "earlier or later"}${ended}`, look),
     ...(it.isSubject ? [] : it.evidence.flatMap((fact) => indented(`- ${Render.fact(fact)}`, look, "    "))),
     table(
@@ -103,7 +118,7 @@ const execution = (it: Explanation.Start, look: Render.Look): ReadonlyArray<stri
       look.paint,
       look.width
     ),
-    ...it.neverSeen.map((rank) => look.paint("warn", `${indent}never seen: ${rank}`))
+    ...it.neverSeen.flatMap((rank) => indented(`never seen: ${rank}`, look)).map((line) => look.paint("warn", line))
   ]
 }
 
@@ -111,7 +126,7 @@ const timeline = (moments: ReadonlyArray<Explanation.Moment>, look: Render.Look)
   const days = [...new Set(moments.map(({ time }) => day(time)))]
   return days.flatMap((date) => [
     "",
-    look.paint("strong", `What happened on ${date}`),
+    ...beside(look, `What happened on ${date}`, ""),
     table(
       ["TIME", "BASIS", "WHAT"],
       moments
@@ -133,7 +148,7 @@ const unknown = (it: Explanation.Explanation, look: Render.Look): ReadonlyArray<
     ...it.unasked.map((what) => `- not asked: ${what}`)
   ]
   return lines.length === 0
-    ? ["", "Nothing that belongs to it is missing from the evidence."]
+    ? ["", ...wrap("Nothing that belongs to it is missing from the evidence.", look.width)]
     : ["", look.paint("strong", "Not known"), ...lines.flatMap((line) => indented(line, look))]
 }
 
@@ -141,7 +156,7 @@ const unknown = (it: Explanation.Explanation, look: Render.Look): ReadonlyArray<
 export const explanation = (it: Explanation.Explanation, look: Render.Look): string =>
   [
     ...head(it, look),
-    ...(it.executions.length === 0 ? ["", "No pod of it was seen."] : []),
+    ...(it.executions.length === 0 ? ["", ...wrap("No pod of it was seen.", look.width)] : []),
     ...it.executions.flatMap((start) => execution(start, look)),
     ...timeline(it.timeline, look),
     ...unknown(it, look)

@@ -4,7 +4,7 @@
  * @module
  */
 import { Effect } from "effect"
-import { type ExitCode, exitCodeOf } from "./ExitCode.js"
+import { ExitCode, exitCodeOf, failureJson } from "./ExitCode.js"
 import type * as Invocation from "./Invocation.js"
 import { Terminal } from "./Session.js"
 
@@ -42,13 +42,16 @@ export const run = (invocation: Invocation.Invocation): Effect.Effect<ExitCode, 
   Effect.scoped(perform(invocation)).pipe(
     Effect.catchAll((failure) =>
       Effect.gen(function* () {
+        const code = exitCodeOf(failure)
+        // Who has stopped reading wants to hear nothing
+        if (code === ExitCode.readerGone) return code
         const { err, look } = yield* Terminal
         yield* err(
           invocation.common.json
-            ? JSON.stringify({ error: { tag: failure._tag, message: failure.message } })
+            ? failureJson(failure._tag, failure.message)
             : `${look.paint("bad", "error:")} ${failure.message}`
         )
-        return exitCodeOf(failure)
+        return code
       })
     )
   )

@@ -13,19 +13,20 @@ import * as Watch from "@dispatch-kubeflow/core/Watch"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Clock, Context, Data, Effect, Layer } from "effect"
-import { parseAllDocuments } from "yaml"
+import { Clock, Context, Data, Effect, Either, Layer } from "effect"
 import * as KubeApiLive from "../KubeApiLive.js"
 import * as KubeConfig from "../KubeConfig.js"
+import * as Yaml from "../internal/Yaml.js"
 import type * as Diagnosis from "./Diagnosis.js"
 import type * as Invocation from "./Invocation.js"
 import type * as Render from "./Render.js"
 import * as RequestLog from "./RequestLog.js"
 import type { Size } from "./WatchTable.js"
+import type * as Written from "./Written.js"
 
 /** Where text goes and comes from. `out` waits until the reader has taken it, so that a slow pipe slows the source. */
 export interface Stdio {
-  readonly out: (data: string | Uint8Array) => Effect.Effect<void>
+  readonly out: (data: string | Uint8Array) => Effect.Effect<void, Written.Problem>
   readonly err: (text: string) => Effect.Effect<void>
   /** Shows what is going on in place of what was shown before; `undefined` wipes it. For terminals, else nothing. */
   readonly progress: (text: string | undefined) => Effect.Effect<void>
@@ -50,7 +51,7 @@ export const print = (
   { json: machine }: Invocation.Common,
   value: unknown,
   text: (look: Render.Look) => string
-): Effect.Effect<void, never, Terminal> =>
+): Effect.Effect<void, Written.Problem, Terminal> =>
   Effect.flatMap(Terminal, ({ out, look }) => out(machine ? json(value) : `${text(look)}\n`))
 
 const evidenceStore = (folder: string | undefined) =>
@@ -95,8 +96,8 @@ const optionsOf = (common: Invocation.Common, choices: Choices): KubeConfig.Opti
 })
 
 /** The configuration of an invocation, whether or not its cluster can be reached. */
-export const configuration = (common: Invocation.Common) =>
-  Effect.map(Layer.build(KubeApiLive.layerKubeConfig(optionsOf(common, {}))), (context) =>
+export const configuration = (common: Invocation.Common, choices: Choices = {}) =>
+  Effect.map(Layer.build(KubeApiLive.layerKubeConfig(optionsOf(common, choices))), (context) =>
     Context.get(context, KubeConfig.KubeConfig)
   )
 
@@ -135,9 +136,9 @@ export const connect = Effect.fn("cli.connect")(function* (common: Invocation.Co
   const options: Adapter.Options = {
     watch: {
       onProblem: (problem) =>
-        problem._tag === "Undecodable"
-          ? note(Watch.describeProblem(problem))
-          : trouble(problem.error, Watch.describeProblem(problem))
+        problem._tag === "Interrupted" || problem._tag === "Unavailable"
+          ? trouble(problem.error, Watch.describeProblem(problem))
+          : note(Watch.describeProblem(problem))
     },
     output: {
       onInterrupted: (interruption) => trouble(interruption.error, Output.describeInterruption(interruption))
@@ -161,16 +162,8 @@ export const readDocuments = (what: string, path: string) =>
       readFile(path),
       ({ message }) => new UsageError({ message: `${what} ${path} cannot be read: ${message}` })
     )
-    return yield* Effect.try({
-      try: (): ReadonlyArray<unknown> =>
-        parseAllDocuments(text).map((document) => {
-          const [error] = document.errors
-          if (error !== undefined) throw error
-          return document.toJS()
-        }),
-      catch: (cause) =>
-        new UsageError({
-          message: `${what} ${path} is neither YAML nor JSON: ${cause instanceof Error ? cause.message : String(cause)}`
-        })
-    })
+    return yield* Either.mapLeft(
+      Yaml.documents(text),
+      (problem) => new UsageError({ message: `${what} ${path} is neither YAML nor JSON: ${problem}` })
+    )
   })

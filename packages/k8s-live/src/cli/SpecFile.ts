@@ -4,7 +4,8 @@
  * @module
  */
 import type * as Runtimes from "@dispatch-kubeflow/core/Runtimes"
-import { Effect, Either, ParseResult, Schema } from "effect"
+import { Effect, Either, Schema } from "effect"
+import * as Misfit from "../internal/Misfit.js"
 import type * as Invocation from "./Invocation.js"
 import * as Session from "./Session.js"
 
@@ -46,7 +47,7 @@ const ofDocument = (path: string, document: unknown): Either.Either<Found, Sessi
   Either.mapBoth(decode(document), {
     onLeft: (error) =>
       new Session.UsageError({
-        message: `the spec ${path} is not a TrainJob:\n${ParseResult.TreeFormatter.formatErrorSync(error)}`
+        message: `the spec ${path} is not a TrainJob:${Misfit.lines(error)}`
       }),
     onRight: ({ metadata, spec: { runtimeRef, trainer } }): Found => ({
       spec: {

@@ -8,29 +8,39 @@ import { Cause, Effect, Exit, Layer, Logger, LogLevel } from "effect"
 import { readFile } from "node:fs/promises"
 import { homedir } from "node:os"
 import { text } from "node:stream/consumers"
-import { ExitCode } from "./ExitCode.js"
+import { ExitCode, failureJson } from "./ExitCode.js"
 import type { Invocation } from "./Invocation.js"
 import * as Run from "./Run.js"
 import * as Session from "./Session.js"
 import { paintFor, widthOf } from "./Terminal.js"
+import * as Written from "./Written.js"
 
-/** Writes, and waits while the reader lags. A reader that has gone (`| head`) ends the program quietly. */
-const write = (stream: NodeJS.WriteStream, data: string | Uint8Array): Effect.Effect<void> =>
+let isHungUp = false
+
+/** What is said beside the answer. Where it cannot be said nothing can be done; whoever has hung up on it wants no more. */
+const say = (data: string): Effect.Effect<void> =>
   Effect.async<void>((resume) => {
-    stream.write(data, (error) => {
-      const gone = error !== null && error !== undefined && "code" in error && error.code === "EPIPE"
-      resume(gone ? Effect.interrupt : Effect.void)
+    Written.write(process.stderr, data, (problem) => {
+      isHungUp ||= problem?._tag === "ReaderGone"
+      resume(isHungUp ? Effect.interrupt : Effect.void)
     })
   })
 
 const stdioOf = (version: string): Session.Stdio => {
+  // A terminal that says it is dumb obeys nothing that moves its cursor or colours it
+  const isDumb = process.env["TERM"] === "dumb"
   const isTerminal = process.stdout.isTTY
   return {
-    out: (data) => write(process.stdout, data),
-    err: (message) => write(process.stderr, `${message}\n`),
+    out: (data) =>
+      Effect.async((resume) => {
+        Written.write(process.stdout, data, (problem) =>
+          resume(problem === undefined ? Effect.void : Effect.fail(problem))
+        )
+      }),
+    err: (message) => say(`${message}\n`),
     progress: (line) =>
-      process.stderr.isTTY
-        ? write(process.stderr, `\r\u001b[K${line === undefined ? "" : line.slice(0, widthOf(process.stderr) - 1)}`)
+      process.stderr.isTTY && !isDumb
+        ? say(`\r\u001b[K${line === undefined ? "" : line.slice(0, widthOf(process.stderr) - 1)}`)
         : Effect.void,
     readFile: (path) =>
       Effect.tryPromise({
@@ -39,7 +49,7 @@ const stdioOf = (version: string): Session.Stdio => {
       }),
     look: {
       width: isTerminal ? widthOf(process.stdout) : 160,
-      paint: paintFor({ isTerminal, noColor: (process.env["NO_COLOR"] ?? "") !== "" })
+      paint: paintFor({ isTerminal, noColor: isDumb || (process.env["NO_COLOR"] ?? "") !== "" })
     },
     program: {
       version,
@@ -47,9 +57,10 @@ const stdioOf = (version: string): Session.Stdio => {
       platform: `${process.platform} ${process.arch}`,
       home: homedir()
     },
-    screen: isTerminal
-      ? () => ({ columns: widthOf(process.stdout), rows: process.stdout.rows > 0 ? process.stdout.rows : 24 })
-      : undefined
+    screen:
+      isTerminal && !isDumb
+        ? () => ({ columns: widthOf(process.stdout), rows: process.stdout.rows > 0 ? process.stdout.rows : 24 })
+        : undefined
   }
 }
 
@@ -70,10 +81,11 @@ export const start = (invocation: Invocation, version: string): void => {
     disablePrettyLogger: true,
     teardown: (exit, onExit) => {
       if (Exit.isSuccess(exit)) return onExit(Number(exit.value))
-      if (Cause.isInterruptedOnly(exit.cause)) return onExit(ExitCode.interrupted)
-      process.stderr.write(
-        `error: this is a fault of dispatch-kubeflow; please report it:\n${Cause.pretty(exit.cause)}\n`
-      )
+      if (Cause.isInterruptedOnly(exit.cause)) {
+        return onExit(isHungUp ? ExitCode.readerGone : ExitCode.interrupted)
+      }
+      const fault = `this is a fault of dispatch-kubeflow; please report it:\n${Cause.pretty(exit.cause)}`
+      process.stderr.write(`${invocation.common.json ? failureJson("Fault", fault) : `error: ${fault}`}\n`)
       return onExit(ExitCode.fault)
     }
   })

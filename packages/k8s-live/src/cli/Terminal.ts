@@ -60,6 +60,15 @@ export const wrap = (text: string, width: number): ReadonlyArray<string> => {
   return lines
 }
 
+// Narrower than this nothing can be read
+const least = 10
+
+/** Lines of a text, no wider than `width` unless one word is: `first` stands before it, and under that it goes on. */
+export const hang = (first: string, text: string, width: number): ReadonlyArray<string> =>
+  wrap(text, Math.max(least, width - first.length)).map(
+    (line, index) => (index === 0 ? first : " ".repeat(first.length)) + line
+  )
+
 const gap = "  "
 
 const narrowest = 24
@@ -70,7 +79,9 @@ const stack = (cells: ReadonlyArray<Cell>, paint: Paint, width: number): Readonl
   const lines: Array<string> = []
   let line = ""
   let length = 0
-  for (const cell of cells.slice(0, -1).filter(({ text }) => text !== "")) {
+  for (const whole of cells.slice(0, -1).filter(({ text }) => text !== "")) {
+    const [first = "", ...rest] = wrap(whole.text, Math.max(least, width - gap.length))
+    const cell = { ...whole, text: first }
     if (length > 0 && length + gap.length + cell.text.length > width) {
       lines.push(line)
       line = ""
@@ -79,6 +90,11 @@ const stack = (cells: ReadonlyArray<Cell>, paint: Paint, width: number): Readonl
     const before = length > 0 || lines.length > 0 ? gap : ""
     line += before + shown(cell)
     length += before.length + cell.text.length
+    for (const text of rest) {
+      lines.push(line)
+      line = gap + shown({ ...whole, text })
+      length = gap.length + text.length
+    }
   }
   if (length > 0) lines.push(line)
   const last = cells.at(-1)
@@ -86,7 +102,7 @@ const stack = (cells: ReadonlyArray<Cell>, paint: Paint, width: number): Readonl
   const indent = cells.length > 1 ? gap : ""
   return [
     ...lines,
-    ...wrap(last.text, Math.max(narrowest, width - indent.length)).map((text) => indent + shown({ ...last, text }))
+    ...wrap(last.text, Math.max(least, width - indent.length)).map((text) => indent + shown({ ...last, text }))
   ]
 }
 

@@ -26,14 +26,25 @@ const kubernetesName = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/
 // The webhook of TrainJobs takes no longer ones, and longer ones are no label values to select by
 const longestJobName = 63
 
+/** What keeps a text from being a name of Kubernetes, as a sentence. */
+const nameProblem = (what: string, text: string): string | undefined => {
+  if (kubernetesName.test(text)) return undefined
+  if (text === "") return `The ${what} is empty.`
+  return /^[-a-z0-9.]*$/.test(text)
+    ? `The ${what} has to begin and end with a letter or a digit.`
+    : `The ${what} may hold lower-case letters, digits, "-" and "." only.`
+}
+
 /** A TrainJob by name. */
 export const parseJob = (text: string): JobName => {
   const [first, second, ...rest] = text.split("/")
   const namespace = second === undefined ? undefined : first
   const name = second ?? first ?? ""
-  if (rest.length > 0 || !kubernetesName.test(name) || (namespace !== undefined && !kubernetesName.test(namespace))) {
-    throw new InvalidArgumentError("Give a TrainJob as NAME or NAMESPACE/NAME.")
-  }
+  const problem =
+    rest.length > 0
+      ? "It has more than one slash."
+      : ((namespace === undefined ? undefined : nameProblem("namespace", namespace)) ?? nameProblem("name", name))
+  if (problem !== undefined) throw new InvalidArgumentError(`${problem} Give a TrainJob as NAME or NAMESPACE/NAME.`)
   if (name.length > longestJobName) {
     throw new InvalidArgumentError(`A TrainJob's name has at most ${longestJobName} characters.`)
   }
@@ -64,7 +75,14 @@ export const parseCapability = (text: string): Support.Capability => {
 
 /** A name that Kubernetes accepts. */
 export const parseName = (text: string): string => {
-  if (!kubernetesName.test(text)) throw new InvalidArgumentError("Give a name that Kubernetes accepts.")
+  const problem = nameProblem("name", text)
+  if (problem !== undefined) throw new InvalidArgumentError(problem)
+  return text
+}
+
+/** Any text. An empty one is a variable of a script that is not set: it must not mean what leaving the option out means. */
+export const parseText = (text: string): string => {
+  if (text === "") throw new InvalidArgumentError("It is empty: give a value, or leave the option out.")
   return text
 }
 

@@ -7,8 +7,9 @@
  */
 import { createRequire } from "node:module"
 import * as CommandLine from "./CommandLine.js"
-import { ExitCode } from "./ExitCode.js"
+import { ExitCode, exitCodeOf } from "./ExitCode.js"
 import { widthOf } from "./Terminal.js"
+import * as Written from "./Written.js"
 
 const manifest: unknown = createRequire(import.meta.url)("../../package.json")
 const version =
@@ -24,6 +25,8 @@ if (parsed._tag === "Ask") {
   start(parsed.invocation, version)
 } else {
   const stream = parsed.code === ExitCode.ok ? process.stdout : process.stderr
-  stream.write(`${parsed.text.trimEnd()}\n`)
-  process.exitCode = parsed.code
+  Written.write(stream, `${parsed.text.trimEnd()}\n`, (problem) => {
+    process.exitCode = problem === undefined || stream === process.stderr ? parsed.code : exitCodeOf(problem)
+    if (problem?._tag === "OutputLost") process.stderr.write(`error: ${problem.message}\n`)
+  })
 }

@@ -4,9 +4,10 @@
  * @module
  */
 import { isAbsolute, join } from "node:path"
-import { Either, ParseResult, Schema } from "effect"
-import { LineCounter, parseDocument } from "yaml"
+import { Either, Schema } from "effect"
 import { KubeConfigError } from "./KubeConfigError.js"
+import * as Misfit from "./Misfit.js"
+import * as Yaml from "./Yaml.js"
 
 // Go writes absent lists and maps as null
 const nullish = <A>(schema: Schema.Schema<A>): Schema.optional<Schema.NullOr<Schema.Schema<A>>> =>
@@ -110,12 +111,6 @@ export interface Selected {
 export const present = (value: string | null | undefined): string | undefined =>
   value === null || value === undefined || value === "" ? undefined : value
 
-const fieldPath = (path: ReadonlyArray<PropertyKey>): string =>
-  path
-    .map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`))
-    .join("")
-    .replace(/^\./, "")
-
 const resolvePath = (directory: string, path: string | null | undefined): string | undefined => {
   const given = present(path)
   if (given === undefined) return undefined
@@ -170,14 +165,13 @@ export const fromValue = (
   }
   const decoded = decodeRoot(value)
   if (Either.isLeft(decoded)) {
-    const issue = ParseResult.ArrayFormatter.formatErrorSync(decoded.left)[0]
-    // The formatter repeats the value it met, which can be a token
-    const expected = issue?.message.split(", actual")[0]?.split("\n")[0] ?? "another type"
+    const [misfit] = Misfit.of(decoded.left)
+    const path = misfit?.path ?? []
     return Either.left(
       new KubeConfigError({
         origin,
-        field: issue === undefined || issue.path.length === 0 ? undefined : fieldPath(issue.path),
-        problem: `this is not a kubeconfig (${expected})`,
+        field: path.length === 0 ? undefined : Misfit.pathText(path),
+        problem: path.length === 0 ? `this is not a kubeconfig (${misfit?.problem ?? ""})` : (misfit?.problem ?? ""),
         advice: "Compare it with `kubectl config view`; numbers and dates meant as text need quotes."
       })
     )
@@ -200,29 +194,23 @@ export const fromValue = (
 
 /** Reads the text of a kubeconfig (YAML, or JSON, which is YAML). */
 export const fromText = (text: string, origin: string, directory: string): Either.Either<Document, KubeConfigError> => {
-  // prettyErrors would print the offending line, which can hold a token
-  const lineCounter = new LineCounter()
-  const document = parseDocument(text.replace(/^\uFEFF/, ""), { prettyErrors: false, lineCounter })
-  const error = document.errors[0]
-  if (error !== undefined) {
-    const { line, col } = lineCounter.linePos(error.pos[0])
+  const read = Yaml.documents(text)
+  if (Either.isLeft(read)) {
     return Either.left(
       new KubeConfigError({
         origin,
-        problem: `not valid YAML at line ${line}, column ${col} (${error.code})`,
-        advice: "Correct that line; `kubectl config view` reads the same file."
+        problem: read.left,
+        advice: "Correct it there; `kubectl config view` reads the same file."
       })
     )
   }
-  let value: unknown
-  try {
-    value = document.toJS()
-  } catch {
+  const [value, ...others] = read.right
+  if (others.length > 0) {
     return Either.left(
       new KubeConfigError({
         origin,
-        problem: "its YAML aliases cannot be resolved",
-        advice: "Write the repeated parts out."
+        problem: `it has ${others.length + 1} YAML documents`,
+        advice: "Write a file for each; KUBECONFIG takes a list of files."
       })
     )
   }

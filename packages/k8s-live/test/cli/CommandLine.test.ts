@@ -79,6 +79,69 @@ describe("the command line", () => {
     expect(left("capabilities", "--queue", "q").text).toContain("needs all of")
   })
 
+  it("says what is wrong with a name", () => {
+    expect(left("ceased", "Bad_Name").text).toContain('The name may hold lower-case letters, digits, "-" and "." only.')
+    expect(left("ceased", "").text).toContain("The name is empty.")
+    expect(left("ceased", "team/").text).toContain("The name is empty.")
+    expect(left("ceased", "/run-1").text).toContain("The namespace is empty.")
+    expect(left("ceased", "Team/run-1").text).toContain("The namespace may hold")
+    expect(left("ceased", "run-").text).toContain("The name has to begin and end with a letter or a digit.")
+    expect(left("ceased", "a/b/c").text).toContain("It has more than one slash.")
+    expect(left("watch", "--run", "Run").text).toContain("The name may hold")
+    expect(left("ceased", "a", "-n", "no/such").text).toContain("The name may hold")
+  })
+
+  it("an empty value is refused: it must not mean what leaving the option out means", () => {
+    const options = ["--kubeconfig", "--context", "--namespace", "--evidence", "--uid"]
+    for (const option of options) {
+      for (const args of [
+        ["ceased", "a", option, ""],
+        ["ceased", "a", `${option}=`]
+      ]) {
+        expect([args, left(...args)]).toEqual([
+          args,
+          expect.objectContaining({ code: ExitCode.usage, text: expect.stringContaining("is empty") })
+        ])
+      }
+    }
+    expect(left("rules", "--policy", "").text).toContain("is empty")
+    expect(left("doctor", "--spec", "").text).toContain("is empty")
+  })
+
+  it("with --json a wrong command line is told as any failure; --json as a value is none", () => {
+    const failure = (...args: ReadonlyArray<string>): unknown => JSON.parse(left(...args).text)
+    const tag = "UsageError"
+    expect(failure("--json", "cesed")).toEqual({
+      error: { tag, message: expect.stringMatching(/^unknown command 'cesed'\n\(Did you mean ceased\?\)$/) }
+    })
+    expect(failure("--json", "ceased", "a/b/c")).toEqual({
+      error: { tag, message: expect.stringContaining("more than one slash") }
+    })
+    expect(failure("output", "demo-1", "--rank", "x", "--json")).toEqual({
+      error: { tag, message: expect.stringContaining("Give a whole number") }
+    })
+    expect(failure("watch", "--run", "a", "--until-over", "--json")).toEqual({
+      error: { tag, message: "--until-over needs a TrainJob." }
+    })
+    expect(failure("--json")).toEqual({ error: { tag, message: "no command is given; --help names them" } })
+    expect(left("ceased", "--json", "--help")).toMatchObject({
+      code: ExitCode.ok,
+      text: expect.stringMatching(/^Usage/)
+    })
+    expect(left("ceased", "A", "--", "--json").text).toMatch(/^error: /)
+  })
+
+  it("help COMMAND is COMMAND --help", () => {
+    expect(left("help")).toEqual(left("--help"))
+    expect(left("help", "ceased")).toEqual(left("ceased", "--help"))
+    expect(left("help", "runtime", "check")).toEqual(left("runtime", "check", "--help"))
+    expect(left("--verbose", "help", "ceased").text).toBe(left("ceased", "--help").text)
+    expect(left("help", "cesed")).toMatchObject({
+      code: ExitCode.usage,
+      text: expect.stringContaining("unknown command 'cesed'")
+    })
+  })
+
   it("help and version succeed, everything unknown is a usage error that suggests", () => {
     expect(left("--help")).toMatchObject({ code: ExitCode.ok, text: expect.stringContaining("Exit codes:") })
     expect(left("output", "--help")).toMatchObject({ code: ExitCode.ok, text: expect.stringContaining("--follow") })
@@ -121,7 +184,10 @@ describe("the command line", () => {
     expect(left("runtime", "check").text).toContain("Give a runtime or --all.")
     expect(left("runtime", "check", "a", "--all").text).toContain("Give a runtime or --all.")
     expect(left("runtime")).toMatchObject({ code: ExitCode.usage, text: expect.stringContaining("conform") })
-    expect(left("runtime", "chek")).toMatchObject({ code: ExitCode.usage })
+    expect(left("runtime", "chek")).toMatchObject({
+      code: ExitCode.usage,
+      text: expect.stringMatching(/unknown command 'runtime chek'.*check.*conform/)
+    })
     expect(right("runtime", "conform", "a", "--name", "b")).toMatchObject({ command: "runtime conform", name: "b" })
     expect(left("runtime", "conform", "a", "--name", "B_")).toMatchObject({ code: ExitCode.usage })
   })
@@ -150,7 +216,11 @@ describe("the command line", () => {
         expect([line, parsed._tag]).toEqual([line, words[0] === "completion" ? "Show" : "Ask"])
       }
       const when = CommandLine.refusals[name]
-      if (when !== undefined) expect(help.replaceAll("\n", " ")).toContain(`3: ${when}`)
+      if (when === undefined) continue
+      // What 3 denies 0 affirms
+      const said = help.replaceAll("\n", " ")
+      expect(said).toContain(`3: ${when}`)
+      expect(said).toContain(`Exit code 0: ${CommandLine.consents[name] ?? "?"};`)
     }
   })
 
@@ -200,6 +270,13 @@ describe("completions", () => {
       ["OutputPath", "OutputRetained", "OutputRead", "OutputFollow"]
     ],
     [["output", "run-1", "--fol"], ["--follow"]],
+    [["-n", "watch", "wa"], ["watch"]],
+    [["--verbose", "--names"], ["--namespace"]],
+    [
+      ["--context", "x", "runtime", "-n", "y", "c"],
+      ["check", "conform"]
+    ],
+    [["--json", "output", "run-1", "--all"], ["--all-ranks"]],
     [["completion", "z"], ["zsh"]]
   ]
 
@@ -222,6 +299,17 @@ describe("completions", () => {
       ).toEqual(expected)
     }
     expect(run("bash", "-c", ask, "bash", path, "preflight", "--hold-probe", "=", "r").trim()).toBe("real")
+    expect(run("bash", "-c", ask, "bash", path, "--kubeconfig", "=", "f", "ce").trim()).toBe("ceased")
+    // What it asks kubectl for is the kubeconfig that stands on the line
+    const asked = `kubectl() { echo "of:$1"; }; ${ask}`
+    for (const words of [
+      ["--kubeconfig", "k.yaml", "watch", "--context", ""],
+      ["watch", "--kubeconfig", "=", "k.yaml", "--context", "=", "of"],
+      ["--kubeconfig", "k.yaml", "--context", ""]
+    ]) {
+      expect(run("bash", "-c", asked, "bash", path, ...words).trim()).toBe("of:--kubeconfig=k.yaml")
+    }
+    expect(run("bash", "-c", asked, "bash", path, "--context", "").trim()).toBe("of:config")
   })
 
   it.skipIf(!has("fish"))("fish completes commands, options and words", ({ onTestFinished }) => {
@@ -269,6 +357,8 @@ bindkey "^I" complete-word
       print -r -- "$seen"`
     for (const [line, expected] of [
       ["wa", "<<1:watch>>"],
+      ["-n watch wa", "<<1:watch>>"],
+      ["--verbose --kubeconfig=f runtime check --al", "<<1:--all>>"],
       ["runtime check --al", "<<1:--all>>"],
       ["completion z", "<<1:zsh>>"]
     ]) {

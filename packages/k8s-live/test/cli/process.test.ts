@@ -124,9 +124,97 @@ describe("KUBECONFIG, --kubeconfig and --context, as kubectl reads them", () => 
   )
 })
 
+const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+
+/** Runs a command line of a shell; `$0` is what starts the program. */
+const shell = (line: string, env: Readonly<Record<string, string>>) =>
+  Effect.gen(function* () {
+    const whole = line.replaceAll("$0", program.map(shellQuote).join(" "))
+    const { ended, err, out } = yield* start(["bash", "-c", whole], env)
+    return { code: yield* ended, out: out(), err: err() }
+  })
+
+describe.skipIf(process.platform !== "linux")("an answer that does not arrive is not a done one", () => {
+  const world = Effect.gen(function* () {
+    const cluster = yield* TestCluster.TestCluster
+    yield* cluster.createNode("node-1")
+    yield* cluster.create(Fixtures.trainJob("run-1", { runtime: "torch-conforming" }), "default")
+    const running = Effect.flatMap(cluster.pods("default"), ([pod]) =>
+      pod?.status?.phase === "Running" ? Effect.succeed(pod) : Effect.fail("not yet")
+    )
+    const pod = yield* Effect.retry(running, { times: 200, schedule: Schedule.spaced("100 millis") })
+    yield* cluster.writeLog(pod, `${"x".repeat(99)}\n`.repeat(3000))
+    return { KUBECONFIG: file(yield* folder, "kubeconfig", yield* serveForAdmin) }
+  })
+  const over = TestCluster.layer({ objects: [Fixtures.torchConforming()] })
+
+  it.scopedLive("a full disk is exit code 8, and told, whatever the command", () =>
+    Effect.gen(function* () {
+      const env = yield* world
+      const lines = [
+        "output run-1",
+        "output run-1 --follow --json",
+        "output run-1 --all-ranks",
+        "watch --once",
+        "runtime conform torch-conforming",
+        "doctor --read-only"
+      ]
+      for (const line of lines) {
+        const told = yield* shell(`$0 ${line} >/dev/full`, env)
+        expect([line, told.code, told.err]).toEqual([
+          line,
+          ExitCode.unwritten,
+          expect.stringMatching(/standard output cannot be written \(.*ENOSPC/)
+        ])
+      }
+      for (const line of ["--help", "completion bash"]) {
+        const told = yield* shell(`$0 ${line} >/dev/full`, {})
+        expect([line, told.code, told.err]).toEqual([
+          line,
+          ExitCode.unwritten,
+          expect.stringMatching(/^error: standard output cannot be written \(.*ENOSPC/)
+        ])
+      }
+    }).pipe(Effect.provide(over))
+  )
+
+  it.scopedLive("a disk that takes a part of it, too", () =>
+    Effect.gen(function* () {
+      const env = yield* world
+      const path = join(yield* folder, "answer")
+      const told = yield* shell(`ulimit -f 1; $0 capabilities --json >${shellQuote(path)}`, env)
+      expect(told).toMatchObject({ code: ExitCode.unwritten, err: expect.stringContaining("EFBIG") })
+    }).pipe(Effect.provide(over))
+  )
+
+  it.scopedLive("a reader that has gone is exit code 141 without a word, as JSON and as text", () =>
+    Effect.gen(function* () {
+      const env = yield* world
+      for (const line of ["output run-1", "output run-1 --json", "output run-1 --all-ranks"]) {
+        const told = yield* shell(`$0 ${line} | head -c 5 >/dev/null; echo "code=\${PIPESTATUS[0]}"`, env)
+        expect([line, told.out, told.err]).toEqual([line, `code=${ExitCode.readerGone}\n`, ""])
+      }
+    }).pipe(Effect.provide(over))
+  )
+})
+
+describe("with --json a wrong command line is one JSON document on standard error", () => {
+  it.scopedLive("as every other failure", () =>
+    Effect.gen(function* () {
+      for (const args of [
+        ["--json", "cesed"],
+        ["watch", "--run", "a", "--until-over", "--json"]
+      ]) {
+        const told = yield* run(args)
+        expect(told).toMatchObject({ code: ExitCode.usage, out: "" })
+        expect(JSON.parse(told.err)).toEqual({ error: { tag: "UsageError", message: expect.any(String) } })
+      }
+    })
+  )
+})
+
 // util-linux's: runs a command on a terminal of its own, and passes on what is typed
 const hasTerminal = process.platform === "linux" && spawnSync("script", ["--version"]).status === 0
-const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 /** Starts a command on a terminal, and after it says its exit code and whether the terminal is as it was. */
 const onTerminal = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>>, columns = 90) => {
@@ -188,6 +276,12 @@ describe.skipIf(!hasTerminal)("on a terminal", () => {
       const coloured = yield* onTerminal(["capabilities"], { KUBECONFIG })
       yield* coloured.ended
       expect(coloured.out()).toContain(`${escape}[32m`)
+      for (const args of [["capabilities"], ["watch", "--once"]]) {
+        const dumb = yield* onTerminal(args, { KUBECONFIG, TERM: "dumb" })
+        yield* dumb.ended
+        expect(dumb.out()).toContain("code=0")
+        expect(dumb.out()).not.toContain(escape)
+      }
       const widest = (text: string): number => Math.max(...text.split(/\r?\n/).map((line) => line.length))
       for (const columns of [60, 100]) {
         const bare = yield* onTerminal(["capabilities"], { KUBECONFIG, NO_COLOR: "1" }, columns)

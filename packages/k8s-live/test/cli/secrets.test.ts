@@ -17,6 +17,7 @@ const secrets = {
   proxyPassword: "hush-proxy",
   environment: "hush-environment",
   echoed: "hush-echoed",
+  server: "hush-server",
   key: servers.certificate("client.key").split("\n").slice(1, 3).join("")
 }
 
@@ -101,6 +102,23 @@ describe("no output holds a secret of the kubeconfig", () => {
     })
   )
 
+  it.scopedLive("of a server whose URL holds one, reached or not", () =>
+    Effect.gen(function* () {
+      const { server } = (parse(yield* serveForAdmin) as { clusters: Array<{ cluster: { server: string } }> })
+        .clusters[0]?.cluster ?? { server: "" }
+      for (const [url, code] of [
+        [server.replace("//", `//joe:${secrets.server}@`), ExitCode.ok],
+        [`${server}/?token=${secrets.server}#${secrets.server}`, ExitCode.ok],
+        [`http://joe:${secrets.server}@127.0.0.1:1`, ExitCode.unavailable],
+        [`http://${secrets.server}@127.0.0.1:1?token=${secrets.server}`, ExitCode.unavailable],
+        [`https://joe:${secrets.server}@no-such-host.invalid`, ExitCode.unavailable],
+        [`https://joe:${secrets.server}@127.0.0.1:${new URL(server).port}`, ExitCode.unavailable]
+      ] as const) {
+        expect(yield* everywhere(kubeconfig(url, { token: "admin-token" }))).toContain(code)
+      }
+    }).pipe(Effect.provide(TestCluster.layer()))
+  )
+
   it.scopedLive("of a plugin that fails and tells everything it knows", () =>
     Effect.gen(function* () {
       const plugin = file(
@@ -127,6 +145,75 @@ describe("no output holds a secret of the kubeconfig", () => {
         kubeconfig("https://x", { token: secrets.token, username: "u", password: secrets.password })
       ]
       for (const text of broken) expect(yield* everywhere(text)).toContain(ExitCode.usage)
+    })
+  )
+})
+
+describe("no message repeats what stands in a file of the user", () => {
+  const hush = secrets.environment
+  const files: Readonly<Record<string, string>> = {
+    environment: `TOKEN=${hush}`,
+    kubeconfig: JSON.stringify({ users: [{ name: "u", user: { token: hush } }], n: { token: hush } }),
+    secret: `apiVersion: v1\nkind: Secret\nmetadata: { name: s }\nstringData: { token: ${hush} }`,
+    job: `apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: { runtimeRef: ${hush}, trainer: { numNodes: ${hush} } }`,
+    rules: `- { cause: "", action: { token: ${hush} } }\n- ${hush}`,
+    "broken quote": `a: "${hush}`,
+    "broken flow": `a: [${hush}`,
+    "broken indent": `a:\n  - b\n c: ${hush}`,
+    alias: `a: *${hush}`
+  }
+
+  it.scopedLive("given as --spec or as --policy, as text and as JSON", () =>
+    Effect.gen(function* () {
+      const config = file(yield* folder, "kubeconfig", kubeconfig("http://127.0.0.1:1", {}))
+      for (const [name, text] of Object.entries(files)) {
+        for (const args of [
+          ["rules", "--policy", "f"],
+          ["capabilities", "--spec", "f"],
+          ["preflight", "--spec", "f"],
+          ["doctor", "--spec", "f"]
+        ]) {
+          for (const flags of [[], ["--json"]]) {
+            const told = yield* cli([...args, ...flags, "--kubeconfig", config], { f: text })
+            expect([name, args, told.code]).toEqual([name, args, ExitCode.usage])
+            expect(`${told.out}${told.err}`).not.toContain(hush)
+          }
+        }
+      }
+    })
+  )
+
+  it.scopedLive("but says where, what belongs there and what kind of thing stands there", () =>
+    Effect.gen(function* () {
+      const config = file(yield* folder, "kubeconfig", kubeconfig("http://127.0.0.1:1", {}))
+      const told = (args: ReadonlyArray<string>, name: string) =>
+        Effect.map(cli([...args, "f", "--kubeconfig", config], { f: files[name] ?? "" }), ({ err }) =>
+          err.trimEnd().split("\n")
+        )
+      expect(yield* told(["capabilities", "--spec"], "job")).toEqual([
+        "error: the spec f is not a TrainJob:",
+        "  - spec.runtimeRef: expected a map, found text",
+        "  - spec.trainer.numNodes: expected a number, found text"
+      ])
+      expect(yield* told(["capabilities", "--spec"], "secret")).toEqual([
+        "error: the spec f is not a TrainJob:",
+        '  - apiVersion: expected text that begins with "trainer.kubeflow.org/", found other text',
+        '  - kind: expected "TrainJob", found other text',
+        "  - spec: is missing"
+      ])
+      expect(yield* told(["rules", "--policy"], "rules")).toEqual([
+        "error: the policy f is not a list of rules { cause, action }:",
+        "  - [0].cause: is empty",
+        "  - [0].action: expected text, found a map",
+        "  - [1]: expected a map, found text"
+      ])
+      expect(yield* told(["rules", "--policy"], "environment")).toEqual([
+        "error: the policy f is not a list of rules { cause, action }:",
+        "  - the document: expected a list, found text"
+      ])
+      expect((yield* told(["rules", "--policy"], "broken flow"))[0]).toMatch(
+        /^error: the policy f is neither YAML nor JSON: not valid YAML at line 1, column \d+ \([A-Z_]+\)$/
+      )
     })
   )
 })

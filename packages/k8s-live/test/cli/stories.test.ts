@@ -2,6 +2,9 @@ import * as Adapter from "@dispatch-kubeflow/core/Adapter"
 import * as AdapterConfig from "@dispatch-kubeflow/core/AdapterConfig"
 import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
+import * as Watch from "@dispatch-kubeflow/core/Watch"
+import * as Diagnosis from "@dispatch-kubeflow/k8s-live/cli/Diagnosis"
+import * as Render from "@dispatch-kubeflow/k8s-live/cli/Render"
 import * as Run from "@dispatch-kubeflow/k8s-live/cli/Run"
 import * as Session from "@dispatch-kubeflow/k8s-live/cli/Session"
 import { paintFor } from "@dispatch-kubeflow/k8s-live/cli/Terminal"
@@ -12,7 +15,8 @@ import * as EvidenceStore from "@dispatch-kubeflow/core/EvidenceStore"
 import * as Fixtures from "@dispatch-kubeflow/testkit/Fixtures"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Schedule } from "effect"
+import { ConfigProvider, Context, Effect, Fiber, Layer, Option, Schedule, Stream } from "effect"
+import * as servers from "../servers.js"
 import { serveForAdmin } from "../worlds.js"
 import * as Terminal from "./terminal.js"
 
@@ -47,6 +51,12 @@ const world = Effect.gen(function* () {
   const running = yield* Effect.retry(pods, { times: 200, schedule: Schedule.spaced("100 millis") })
   return { cluster, api, folder, kubeconfig, running, common: ["--kubeconfig", kubeconfig, "-n", namespace] }
 })
+
+const adapterOf = (api: KubeApi.Service) =>
+  Adapter.make(AdapterConfig.make({ namespace })).pipe(
+    Effect.provideService(KubeApi.KubeApi, api),
+    Effect.provideServiceEffect(EvidenceStore.EvidenceStore, EvidenceStore.makeMemory())
+  )
 
 /** Starts a command that goes on. */
 const begin = (args: ReadonlyArray<string>, screen?: Session.Stdio["screen"]) =>
@@ -129,26 +139,64 @@ describe("explain", () => {
     }).pipe(Effect.provide(over))
   )
 
-  it.scopedLive("reads at 60, 80 and 160 columns, none of its words wider than they must be", () =>
+  it.scopedLive("is coloured on a terminal", () =>
     Effect.gen(function* () {
       const { api } = yield* world
-      const adapter = yield* Adapter.make(AdapterConfig.make({ namespace })).pipe(
-        Effect.provideService(KubeApi.KubeApi, api),
-        Effect.provideServiceEffect(EvidenceStore.EvidenceStore, EvidenceStore.makeMemory())
-      )
+      const adapter = yield* adapterOf(api)
       const story = yield* adapter.explain({ namespace, name: "run-1" })
-      const paint = paintFor({ isTerminal: false, noColor: true })
-      for (const width of [60, 80, 160]) {
-        const lines = RenderExplanation.explanation(story, { width, paint }).split("\n")
-        // A table's last column is never narrower than can be read
-        const limit = Math.max(width, 100)
-        for (const line of lines) expect(line.length).toBeLessThanOrEqual(limit)
-      }
       const coloured = RenderExplanation.explanation(story, {
         width: 120,
         paint: paintFor({ isTerminal: true, noColor: false })
       })
       expect(coloured).toContain("\u001b[32mRunning\u001b[39m")
+    }).pipe(Effect.provide(over))
+  )
+})
+
+describe("every answer fits the terminal", () => {
+  it.scopedLive("at 20, 40, 80 and 160 columns: no line is wider, unless one word is", () =>
+    Effect.gen(function* () {
+      const { api, cluster, common, running } = yield* world
+      const adapter = yield* adapterOf(api)
+      const ref = { namespace, name: "run-1" }
+      const living = yield* adapter.ceased(ref)
+      for (const pod of running) yield* cluster.exit(pod, { code: 3 })
+      const failed = yield* Stream.runHead(
+        Stream.filter(adapter.watch(Watch.ref(ref)), ({ outcome }) => outcome !== undefined)
+      )
+      const story = yield* adapter.explain(ref)
+      const ended = yield* adapter.ceased(ref)
+      const report = JSON.parse((yield* Terminal.cli(["doctor", "--json", ...common])).out) as Diagnosis.Diagnosis
+      const answers: Readonly<Record<string, (look: Render.Look) => string>> = {
+        explain: (look) => RenderExplanation.explanation(story, look),
+        "explain without a number": (look) =>
+          RenderExplanation.explanation(
+            { ...story, executions: story.executions.map((start) => ({ ...start, number: undefined })) },
+            look
+          ),
+        "ceased of what lives": (look) => Render.cessation(ref.name, living, look),
+        "ceased of what has ended": (look) => Render.cessation(ref.name, ended, look),
+        watch: (look) => Option.match(failed, { onNone: () => "", onSome: (it) => Render.update(it, look) }),
+        doctor: (look) => Diagnosis.render(report, look),
+        "doctor, observing": (look) =>
+          Diagnosis.render(
+            { ...report, mode: { _tag: "ObserveOnly", reason: "a reason of some words ".repeat(9) } },
+            look
+          )
+      }
+      const paint = paintFor({ isTerminal: false, noColor: true })
+      for (const width of [20, 40, 80, 160]) {
+        for (const [name, render] of Object.entries(answers)) {
+          const wide = render({ width, paint })
+            .split("\n")
+            // A heading stays one for who pastes it
+            .filter(
+              (line) =>
+                line.length > width && !line.startsWith("## ") && /\S {1,2}\S/.test(line.replace(/^ *(- )?/, ""))
+            )
+          expect([name, width, wide]).toEqual([name, width, []])
+        }
+      }
     }).pipe(Effect.provide(over))
   )
 })
@@ -244,6 +292,52 @@ describe("doctor", () => {
       expect(told.code).toBe(2)
       expect(told.out).toContain("## Failure")
       expect(told.out).toContain("reaching the cluster: KubeConfigError")
+      const kubeconfig = (user: object, server = "https://cluster.acme.invalid:6443") =>
+        Terminal.file(folder, "customer.yaml", JSON.stringify(servers.kubeconfig(server, user)))
+      const known = yield* Terminal.cli(["doctor", "--kubeconfig", kubeconfig({ token: "hush" })])
+      expect(known.code).toBe(7)
+      expect(known.out).toMatch(/^kubeconfig +a file$/m)
+      expect(known.out).toMatch(/^credentials +header authorization \(Bearer\)$/m)
+      expect(known.out).toMatch(/^TLS +verified$/m)
+      expect(known.out).toMatch(/^namespace +default$/m)
+      expect(known.out).not.toContain("acme")
+      const exec = { apiVersion: "client.authentication.k8s.io/v1", command: "false", interactiveMode: "Never" }
+      const none = yield* Terminal.cli(["doctor", "--kubeconfig", kubeconfig({ exec })])
+      expect(none.code).toBe(7)
+      expect(none.out).toMatch(/^credentials +cannot be had$/m)
+      expect(none.out.match(/## Failure/g)).toHaveLength(1)
+    })
+  )
+
+  it.scopedLive("does not show the proxy either, wherever it is named", () =>
+    Effect.gen(function* () {
+      const folder = yield* Terminal.folder
+      const server = "https://cluster.acme.invalid:6443"
+      const proxy = "http://u:hush@proxy.acme.invalid:3128"
+      const doctor = (cluster: object, environment: Readonly<Record<string, string>>) =>
+        Terminal.cli([
+          "doctor",
+          "--kubeconfig",
+          Terminal.file(folder, "k", JSON.stringify(servers.kubeconfig(server, {}, cluster)))
+        ]).pipe(Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(environment)))))
+      for (const told of [yield* doctor({ "proxy-url": proxy }, {}), yield* doctor({}, { HTTPS_PROXY: proxy })]) {
+        expect(told.code).toBe(7)
+        expect(told.out).toMatch(/^proxy +yes$/m)
+        expect(told.out).toContain("goes through the proxy")
+        expect(told.out).not.toContain("acme")
+      }
+    })
+  )
+
+  it.scopedLive("says what is wrong with a field whose name is that of a secret", () =>
+    Effect.gen(function* () {
+      const folder = yield* Terminal.folder
+      const text = JSON.stringify({
+        ...servers.kubeconfig("https://x", {}),
+        users: [{ name: "u", user: { token: 1 } }]
+      })
+      const told = yield* Terminal.cli(["doctor", "--kubeconfig", Terminal.file(folder, "k", text)])
+      expect(told.out).toContain("users[0].user.token: expected text, found a number")
     })
   )
 })

@@ -134,7 +134,12 @@ const soak = Effect.gen(function* () {
 
   const ledger = Ledger.make({ tell: within * second, do: 180 * second }, complain)
   const logs = Logs.empty()
-  const problems: Record<Watch.Problem["_tag"], number> = { Interrupted: 0, Undecodable: 0, Unavailable: 0, Unusable: 0 }
+  const problems: Record<Watch.Problem["_tag"], number> = {
+    Interrupted: 0,
+    Undecodable: 0,
+    Unavailable: 0,
+    Unusable: 0
+  }
   const faults = { watch: 0 }
 
   const api = yield* connect({})

@@ -13,6 +13,7 @@
  * | `POST /testkit/nodes/NAME/return` | | its kubelet is back, and registers the Node where it was deleted |
  * | `POST /testkit/nodes/NAME/power-off` | | its processes are gone at once, unreported |
  * | `POST /testkit/nodes/NAME/power-on` | | it boots: another bootID, no processes |
+ * | `POST /testkit/nodes/NAME/replace` | | another machine takes its name; it is cut off, and its processes run on |
  * | `POST /testkit/nodes/NAME/delete` | | its Node object is deleted; the machine is not |
  * | `POST /testkit/namespaces/NS/pods/POD/exit` | `{"code", "reason"?, "message"?, "container"?}` | a container ends by itself |
  * | `POST /testkit/namespaces/NS/pods/POD/program` | a `Program` of `stages/Kubelet` | what its containers do from now on |
@@ -45,6 +46,7 @@ export interface Actions {
   readonly returnNode: (name: string) => Effect.Effect<void, ControlError>
   readonly powerOff: (name: string) => Effect.Effect<void, ControlError>
   readonly powerOn: (name: string) => Effect.Effect<void, ControlError>
+  readonly replaceMachine: (name: string) => Effect.Effect<void, ControlError>
   readonly deleteNode: (name: string) => Effect.Effect<void, ControlError>
   readonly exit: (pod: PodName, ending: typeof Exit.Type) => Effect.Effect<void, ControlError>
   readonly program: (pod: PodName, program: typeof Program.Type) => Effect.Effect<void, ControlError>
@@ -122,6 +124,7 @@ const paths: ReadonlyArray<string> = [
   "POST /testkit/nodes/NAME/return",
   "POST /testkit/nodes/NAME/power-off",
   "POST /testkit/nodes/NAME/power-on",
+  "POST /testkit/nodes/NAME/replace",
   "POST /testkit/nodes/NAME/delete",
   "POST /testkit/namespaces/NS/pods/POD/exit",
   "POST /testkit/namespaces/NS/pods/POD/program",
@@ -150,6 +153,7 @@ const nodeActions = (
   return: actions.returnNode,
   "power-off": actions.powerOff,
   "power-on": actions.powerOn,
+  replace: actions.replaceMachine,
   delete: actions.deleteNode
 })
 

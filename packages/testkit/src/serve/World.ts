@@ -7,6 +7,7 @@ import { Effect, type Layer, Ref } from "effect"
 import type { Server } from "../ApiServer.js"
 import * as Cluster from "../Cluster.js"
 import * as Fixtures from "../Fixtures.js"
+import type * as Kubelet from "../stages/Kubelet.js"
 import * as Objects from "../stages/Objects.js"
 import * as TestCluster from "../TestCluster.js"
 import * as Control from "./Control.js"
@@ -98,20 +99,21 @@ export const actions = (
     const onProcess = (
       pod: Control.PodName,
       container: string | undefined,
-      act: (ref: TestCluster.PodRef) => Effect.Effect<void>
+      act: (ref: TestCluster.PodRef | Kubelet.Process) => Effect.Effect<void>
     ): Effect.Effect<void, Control.ControlError> =>
       Effect.gen(function* () {
-        const running = (yield* world.processes).some(
+        const running = (yield* world.processes).find(
           (process) =>
             process.namespace === pod.namespace &&
             process.pod === pod.name &&
             (container === undefined || process.container === container)
         )
-        if (!running) {
+        if (running === undefined) {
           const what = container === undefined ? "container" : `container "${container}"`
           return yield* new Control.ControlError({ message: `no ${what} of pod ${label(pod)} runs` })
         }
-        yield* act({ ...pod, ...(container === undefined ? {} : { container }) })
+        // By its name a pod is that of the machine that has the Node's name now
+        yield* act(running.replaced ? running : { ...pod, ...(container === undefined ? {} : { container }) })
       })
 
     return {
@@ -119,8 +121,9 @@ export const actions = (
       addNode: ({ name, ...machine }) => world.createNode(name, machine),
       loseNode: onMachine(world.loseNode),
       returnNode: onMachine(world.returnNode),
-      powerOff: onMachine(world.powerOff),
+      powerOff: onMachine((name) => world.powerOff(name)),
       powerOn: onMachine(world.powerOn),
+      replaceMachine: onMachine(world.replaceMachine),
       deleteNode: (name) =>
         Effect.flatMap(world.get(Objects.nodes, { name }), (node) =>
           node === undefined

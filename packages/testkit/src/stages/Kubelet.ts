@@ -1,7 +1,7 @@
 /**
  * Kubelets and the machines below them. A machine has processes, and what they do does not depend on any object: a node
  * that is lost keeps its processes until its kubelet is back or its power is off. The kubelet reports what is true on the
- * machine, when it is up.
+ * machine, when it is up. A machine whose name another one has taken is cut off for good, and runs on.
  *
  * Not modelled: probes, volumes, image pulls that end, events `Pulled`, `Created`, `Started`, node pressure, admission at
  * the node, preStop hooks.
@@ -47,7 +47,12 @@ export interface Eviction {
 
 /** A process that runs: the truth that no object can give. */
 export interface Process {
+  /** The name of its machine's Node, also when another machine has that name by now. */
   readonly node: string
+  /** The machineID of its machine. */
+  readonly machine: string
+  /** Another machine has the name by now: no kubelet knows of this process. */
+  readonly replaced: boolean
   readonly namespace: string
   readonly pod: string
   readonly podUid: string
@@ -65,6 +70,10 @@ export interface Machine {
   readonly kubelet: boolean
   /** The kernel's, so it changes when the machine is switched on again. */
   readonly bootID: string
+  /** The machine's as long as it lives: 32 hex digits. */
+  readonly machineID: string
+  /** The machine's as long as it lives: the text of a UUID. */
+  readonly systemUUID: string
   readonly address: string
   /** When the kubelet was started. */
   readonly since: number
@@ -80,12 +89,20 @@ interface Instance {
   state:
     | { readonly _tag: "Waiting"; readonly reason: string; readonly message?: string }
     | { readonly _tag: "Running"; readonly startedAt: number }
-    | { readonly _tag: "Ended"; readonly at: number; readonly terminated: Objects.Terminated }
+    | {
+        readonly _tag: "Ended"
+        readonly at: number
+        readonly terminated: Objects.Terminated
+        /** Absent when it did not run on this machine. */
+        readonly startedAt?: number
+      }
   last: Objects.Terminated | undefined
   restartCount: number
   instances: number
   written: number
   termAt: number | undefined
+  /** It is reported without a container, since no runtime knows it. */
+  lost: boolean
 }
 
 type Why = "deleted" | "deadline" | "evicted" | "orphan"
@@ -95,8 +112,10 @@ interface Sandbox {
   readonly namespace: string
   readonly name: string
   readonly node: string
+  /** How far the clock of its node is ahead, milliseconds. */
+  readonly skew: number
   readonly spec: Objects.PodSpec
-  readonly podIP: string
+  podIP: string
   readonly arrived: number
   readonly instances: ReadonlyArray<Instance>
   /** Reported steps of the start: nothing, ContainerCreating, sandbox up. */
@@ -106,6 +125,8 @@ interface Sandbox {
   /** All containers have ended and the sandbox is stopped: only then does the phase say so. */
   stopped: boolean
   goneAt: number | undefined
+  /** Another machine may have run the pod, and this one's kubelet has not looked yet at what was reported of it. */
+  inherited: boolean
 }
 
 /** Settings, in milliseconds. */
@@ -116,6 +137,10 @@ export interface Options {
   readonly programs?: (pod: Objects.Pod, container: string) => Program | undefined
   /** Whether a Node object that somebody else made gets a machine; default true. */
   readonly adoptNodes?: boolean
+  /** Makes the ids of machines. Default 1. */
+  readonly seed?: number
+  /** How far the nodes' clocks are ahead of the API server's, milliseconds; what is written shows it. Default 0. */
+  readonly skew?: number
 }
 
 const orphanTerm = 200
@@ -125,11 +150,24 @@ const firstRestart = 1000
 const backOffBase = 10_000
 const backOffMax = 300_000
 
+/** A pod of a machine whose name another one has taken. */
+interface Former {
+  readonly machine: string
+  readonly sandbox: Sandbox
+}
+
 interface Memory {
+  /** By name: those that have a kubelet, or can have one again. */
   readonly machines: Map<string, Machine>
   readonly sandboxes: Map<string, Sandbox>
   readonly byNode: Map<string, Set<string>>
+  /** By machine and pod. */
+  readonly former: Map<string, Former>
   readonly overrides: Map<string, Program>
+  readonly seed: number
+  readonly skew: number
+  /** How many machines there ever were. */
+  made: number
   addresses: number
   boots: number
   beating: boolean
@@ -155,7 +193,9 @@ const backOff = (instance: Instance): number =>
 
 /** The id of the newest container of an instance; none before the first start. */
 const idOf = (sandbox: { readonly uid: string }, instance: Instance): string | undefined =>
-  instance.instances === 0 ? undefined : LogStore.containerId(sandbox.uid, instance.name, instance.restartCount)
+  instance.instances === 0 || instance.lost
+    ? undefined
+    : LogStore.containerId(sandbox.uid, instance.name, instance.restartCount)
 
 const end = (sandbox: Sandbox, instance: Instance, at: number, ending: Ending): void => {
   if (instance.state._tag !== "Running") return
@@ -163,12 +203,13 @@ const end = (sandbox: Sandbox, instance: Instance, at: number, ending: Ending): 
   instance.state = {
     _tag: "Ended",
     at,
+    startedAt,
     terminated: Objects.compact({
       exitCode: ending.code,
       reason: ending.reason ?? (ending.code === 0 ? "Completed" : "Error"),
       message: ending.message,
-      startedAt: Objects.time(startedAt),
-      finishedAt: Objects.time(at),
+      startedAt: Objects.time(startedAt + sandbox.skew),
+      finishedAt: Objects.time(at + sandbox.skew),
       containerID: idOf(sandbox, instance)
     })
   }
@@ -199,7 +240,7 @@ const conditionsOf = (
   now: number
 ): ReadonlyArray<Objects.Condition> => {
   const generation = pod.metadata.generation ?? 1
-  const at = Objects.time(now)
+  const at = Objects.time(now + sandbox.skew)
   const own = mains(sandbox)
   const unready = own.filter((instance) => !isRunning(instance)).map(({ name }) => name)
   const over = own.every(isEnded) && !own.some((instance) => restarts(sandbox, instance))
@@ -265,14 +306,14 @@ const conditionsOf = (
   ]
 }
 
-const stateOf = (instance: Instance): Objects.ContainerState => {
+const stateOf = (sandbox: Sandbox, instance: Instance): Objects.ContainerState => {
   switch (instance.state._tag) {
     case "Waiting":
       return {
         waiting: Objects.compact({ reason: instance.state.reason, message: instance.state.message })
       }
     case "Running":
-      return { running: { startedAt: Objects.time(instance.state.startedAt) } }
+      return { running: { startedAt: Objects.time(instance.state.startedAt + sandbox.skew) } }
     case "Ended":
       return { terminated: instance.state.terminated }
   }
@@ -281,12 +322,12 @@ const stateOf = (instance: Instance): Objects.ContainerState => {
 const containerStatus = (sandbox: Sandbox, instance: Instance): Objects.ContainerStatus =>
   Objects.compact({
     name: instance.name,
-    state: stateOf(instance),
+    state: stateOf(sandbox, instance),
     lastState: instance.last === undefined ? {} : { terminated: instance.last },
     ready: instance.role === "init" ? isEnded(instance) : isRunning(instance),
     restartCount: instance.restartCount,
     image: instance.image,
-    imageID: instance.instances === 0 ? "" : `sha256:${Objects.hash(instance.image).repeat(4)}`,
+    imageID: instance.instances === 0 || instance.lost ? "" : `sha256:${Objects.hash(instance.image).repeat(4)}`,
     containerID: idOf(sandbox, instance),
     started: isRunning(instance)
   })
@@ -324,7 +365,7 @@ const statusOf = (pod: Objects.Pod, sandbox: Sandbox, machine: Machine, now: num
     hostIPs: [{ ip: machine.address }],
     podIP: hasAddress ? sandbox.podIP : undefined,
     podIPs: hasAddress ? [{ ip: sandbox.podIP }] : undefined,
-    startTime: pod.status?.startTime ?? Objects.time(sandbox.arrived),
+    startTime: pod.status?.startTime ?? Objects.time(sandbox.arrived + sandbox.skew),
     ...(inits.length === 0
       ? {}
       : { initContainerStatuses: inits.map((instance) => containerStatus(sandbox, instance)) }),
@@ -344,6 +385,53 @@ const neverStarted: Objects.Terminated = {
   finishedAt: null
 }
 
+const usedToRun: Objects.Terminated = {
+  ...neverStarted,
+  message: "The container could not be located when the pod was deleted.  The container used to be Running"
+}
+
+/**
+ * What a kubelet makes of a pod that another machine had: its runtime knows no container, so it goes by what was reported.
+ * What was running is lost, as when the containers are removed behind a kubelet's back.
+ */
+function* inherit(sandbox: Sandbox, pod: Objects.Pod, now: number): Generator<Act, void, Answer> {
+  sandbox.inherited = false
+  const reports = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])]
+  const mayStart = pod.metadata.deletionTimestamp === undefined
+  for (const instance of sandbox.instances) {
+    const reported = reports.find(({ name }) => name === instance.name)
+    if (reported === undefined) continue
+    instance.restartCount = reported.restartCount
+    instance.last = reported.lastState.terminated
+    const { running, terminated } = reported.state
+    if (terminated !== undefined) {
+      instance.state = { _tag: "Ended", at: now, terminated }
+      instance.instances = 1
+      instance.lost = terminated.containerID === undefined
+    } else if (running !== undefined) {
+      instance.last = usedToRun
+      if (mayStart) instance.restartCount++
+      if (mayStart && (instance.role === "sidecar" || sandbox.spec.restartPolicy !== "Never")) {
+        yield {
+          _tag: "NewLog",
+          podUid: sandbox.uid,
+          namespace: sandbox.namespace,
+          pod: sandbox.name,
+          container: instance.name
+        }
+      } else {
+        instance.state = { _tag: "Ended", at: now, terminated: neverStarted }
+        instance.instances = 1
+        instance.lost = true
+      }
+    }
+  }
+  if (mains(sandbox).every(isEnded)) {
+    sandbox.step = "started"
+    sandbox.podIP = pod.status?.podIP ?? sandbox.podIP
+  }
+}
+
 function* write(context: Context, sandbox: Sandbox, machine: Machine): Generator<Act, Objects.Pod | undefined, Answer> {
   const pod = context.view.get(Objects.pods, sandbox.namespace, sandbox.name)
   if (pod === undefined || pod.metadata.uid !== sandbox.uid) return undefined
@@ -356,12 +444,7 @@ function* output(sandbox: Sandbox, until: number): Generator<Act, number | undef
   let next: number | undefined
   for (const instance of sandbox.instances) {
     const { state } = instance
-    const startedAt =
-      state._tag === "Running"
-        ? state.startedAt
-        : state._tag === "Ended" && state.terminated.startedAt !== null
-          ? Objects.parseTime(state.terminated.startedAt)
-          : undefined
+    const startedAt = state._tag === "Waiting" ? undefined : state.startedAt
     if (startedAt === undefined) continue
     const ended = state._tag === "Ended" ? state.at : Number.POSITIVE_INFINITY
     for (const line of (instance.program.output ?? []).slice(instance.written)) {
@@ -396,6 +479,7 @@ const start = (instance: Instance, at: number): void => {
   instance.instances++
   instance.written = 0
   instance.termAt = undefined
+  instance.lost = false
 }
 
 /** Ends what has ended on the machine by now, whether a kubelet sees it or not. */
@@ -424,9 +508,35 @@ const stop = (sandbox: Sandbox, now: number, grace: number, why: Why): void => {
   for (const instance of sandbox.instances) if (instance.role !== "sidecar") instance.termAt = now
 }
 
+/** Events carry the time of the node's clock. */
+const onNodeClock = (context: Context, skew: number): Context => ({
+  key: context.key,
+  now: () => context.now() + skew,
+  get view() {
+    return context.view
+  },
+  get seen() {
+    return context.seen
+  },
+  random: context.random
+})
+
 const earliest = (times: ReadonlyArray<number | undefined>): number | undefined => {
   const known = times.filter((time) => time !== undefined)
   return known.length === 0 ? undefined : Math.min(...known)
+}
+
+const runFormer = (context: Context, key: string, memory: Memory): ReadonlyArray<Wake> => {
+  const sandbox = memory.former.get(key)?.sandbox
+  if (sandbox === undefined) return []
+  const now = context.now()
+  live(sandbox, now)
+  if (!sandbox.instances.some(isRunning)) {
+    memory.former.delete(key)
+    return []
+  }
+  const next = earliest(sandbox.instances.map((each) => ahead(sandbox, each)?.at))
+  return next === undefined ? [] : [{ key: context.key, wait: Math.max(next - now, 0) }]
 }
 
 function* runPod(context: Context, uid: string, memory: Memory): Work {
@@ -472,13 +582,14 @@ function* runPod(context: Context, uid: string, memory: Memory): Work {
       ...sandbox.instances.map((each) => ahead(sandbox, each)?.at)
     ])
   }
+  if (sandbox.inherited) yield* inherit(sandbox, pod, now)
   if (pod.metadata.deletionTimestamp !== undefined && sandbox.stopping?.why !== "deleted") {
     const grace = (pod.metadata.deletionGracePeriodSeconds ?? sandbox.spec.terminationGracePeriodSeconds ?? 30) * 1000
     const wasRunning = sandbox.instances.some(isRunning)
     stop(sandbox, now, grace, "deleted")
     if (wasRunning) {
       yield* write(context, sandbox, machine)
-      yield* Events.legacy(context, "kubelet", {
+      yield* Events.legacy(onNodeClock(context, sandbox.skew), "kubelet", {
         regarding: pod,
         type: "Normal",
         reason: "Killing",
@@ -563,7 +674,7 @@ function* runPod(context: Context, uid: string, memory: Memory): Work {
     } else {
       wakes.push(due)
       if (delay > firstRestart) {
-        yield* Events.legacy(context, "kubelet", {
+        yield* Events.legacy(onNodeClock(context, sandbox.skew), "kubelet", {
           regarding: pod,
           type: "Warning",
           reason: "BackOff",
@@ -645,11 +756,11 @@ const nodeObject = (machine: Machine, now: number, isReady: boolean): object => 
       kernelVersion: "6.1.0",
       kubeProxyVersion: "",
       kubeletVersion: "v1.37.2",
-      machineID: Objects.hash(`machine ${machine.name}`).repeat(2),
+      machineID: machine.machineID,
       operatingSystem: "linux",
       osImage: "Linux",
       runningInUserNamespace: false,
-      systemUUID: Objects.hash(`system ${machine.name}`).repeat(2)
+      systemUUID: machine.systemUUID
     }
   }
 }
@@ -657,7 +768,7 @@ const nodeObject = (machine: Machine, now: number, isReady: boolean): object => 
 function* runNode(context: Context, name: string, memory: Memory, interval: number): Work {
   const machine = memory.machines.get(name)
   if (machine === undefined || !machine.kubelet) return
-  const now = context.now()
+  const now = context.now() + memory.skew
   const node = context.view.get(Objects.nodes, undefined, name)
   if (node === undefined) {
     if (!machine.toRegister) return
@@ -681,13 +792,14 @@ function* runNode(context: Context, name: string, memory: Memory, interval: numb
     memory.machines.set(name, { ...machine, toRegister: false })
   }
   // a kubelet without heartbeats has no Lease either, or it would be missed
-  if (interval > 0) yield* renew(context, machine)
+  if (interval > 0) yield* renew(context, machine, memory.skew)
   const current = context.view.get(Objects.nodes, undefined, name)
   if (current === undefined) return
   const wanted = nodeObject(machine, now, true) as NonNullable<Objects.Node["status"]>
   const before = current.status
   const isSame =
-    before?.nodeInfo?.["bootID"] === machine.bootID &&
+    before !== undefined &&
+    (["bootID", "machineID", "systemUUID"] as const).every((id) => before.nodeInfo?.[id] === machine[id]) &&
     (wanted.conditions ?? []).every(
       (condition) => Objects.conditionOf(before.conditions, condition.type)?.status === condition.status
     )
@@ -711,9 +823,9 @@ function* runNode(context: Context, name: string, memory: Memory, interval: numb
 
 const leaseNamespace = "kube-node-lease"
 
-function* renew(context: Context, machine: Machine): Generator<Act, void, Answer> {
+function* renew(context: Context, machine: Machine, skew: number): Generator<Act, void, Answer> {
   const lease = context.view.get(Objects.leases, leaseNamespace, machine.name)
-  const renewTime = Objects.micro(context.now())
+  const renewTime = Objects.micro(context.now() + skew)
   if (lease !== undefined) {
     if (lease.spec?.renewTime !== renewTime) yield* send(Objects.patch(Objects.leases, lease, { spec: { renewTime } }))
     return
@@ -736,13 +848,19 @@ function* renew(context: Context, machine: Machine): Generator<Act, void, Answer
 }
 
 function* beat(context: Context, memory: Memory, interval: number): Work {
-  for (const machine of memory.machines.values()) if (machine.kubelet) yield* renew(context, machine)
+  for (const machine of memory.machines.values()) if (machine.kubelet) yield* renew(context, machine, memory.skew)
   if (interval > 0) return [{ key: context.key, wait: interval }]
 }
 
 const podPrefix = "pod:"
+const formerPrefix = "former:"
 const nodePrefix = "node:"
 const beatKey = "heartbeat"
+
+const nextPodIP = (memory: Memory): string => {
+  memory.addresses++
+  return `10.244.${Math.floor(memory.addresses / 250) % 250}.${(memory.addresses % 250) + 1}`
+}
 
 const arrive = (memory: Memory, pod: Objects.Pod, node: string, now: number, options: Options): Sandbox => {
   const program = (container: string): Program =>
@@ -759,23 +877,25 @@ const arrive = (memory: Memory, pod: Objects.Pod, node: string, now: number, opt
       restartCount: 0,
       instances: 0,
       written: 0,
-      termAt: undefined
+      termAt: undefined,
+      lost: false
     })
-  memory.addresses++
   const sandbox: Sandbox = {
     uid: pod.metadata.uid,
     namespace: pod.metadata.namespace ?? "default",
     name: pod.metadata.name,
     node,
+    skew: memory.skew,
     spec: pod.spec,
-    podIP: `10.244.${Math.floor(memory.addresses / 250) % 250}.${(memory.addresses % 250) + 1}`,
+    podIP: nextPodIP(memory),
     arrived: now,
     instances: [...(pod.spec.initContainers ?? []).map(instance("init")), ...pod.spec.containers.map(instance("main"))],
     step: "new",
     stopping: undefined,
     eviction: undefined,
     stopped: false,
-    goneAt: undefined
+    goneAt: undefined,
+    inherited: false
   }
   memory.sandboxes.set(sandbox.uid, sandbox)
   const onNode = memory.byNode.get(node) ?? new Set<string>()
@@ -784,16 +904,39 @@ const arrive = (memory: Memory, pod: Objects.Pod, node: string, now: number, opt
   return sandbox
 }
 
+const digits = (text: string): string => Objects.hash(text) + Objects.hash(`${text} on`)
+
+/** RFC 4122, version 4. */
+const uuid = (text: string): string => {
+  const hex = digits(text)
+  const variant = "89ab"[Number.parseInt(hex.slice(16, 17), 16) % 4] ?? "8"
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20)}`
+}
+
 const boot = (memory: Memory, name: string): string => {
   memory.boots++
-  const hex = Objects.hash(`boot ${name} ${memory.boots}`) + Objects.hash(`id ${name} ${memory.boots}`)
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join("-")
+  return uuid(`boot ${memory.seed} ${name} ${memory.boots}`)
+}
+
+/** What is a new machine's own, and no other's. */
+const identity = (memory: Memory, name: string): Pick<Machine, "bootID" | "machineID" | "systemUUID" | "address"> => {
+  memory.made++
+  const number = memory.made + 1
+  const who = `${memory.seed} ${name} ${memory.made}`
+  return {
+    bootID: boot(memory, name),
+    machineID: digits(`machine ${who}`),
+    systemUUID: uuid(`system ${who}`),
+    address: `192.0.${2 + Math.floor(number / 250)}.${number % 250}`
+  }
 }
 
 /** Which container a command is about: by default the first. */
 export interface PodRef {
   readonly uid: string
   readonly container?: string
+  /** The machineID of the machine that runs it; default: the one that has the Node's name now. */
+  readonly machine?: string
 }
 
 /** Commands for machines. Each answers the keys that have to be looked at. */
@@ -810,6 +953,10 @@ export interface Control {
   readonly startKubelet: (name: string, now: number) => ReadonlyArray<Wake>
   /** Everything on the machine is gone at once. */
   readonly powerOff: (name: string, now: number) => ReadonlyArray<Wake>
+  /** Everything on the machines that had the name before is gone at once. */
+  readonly powerOffFormer: (name: string, now: number) => void
+  /** Another machine takes the name; what runs on the one before runs on, and is nobody's. */
+  readonly replaceMachine: (name: string, now: number) => ReadonlyArray<Wake>
   /** The machine boots: another bootID, no processes, the kubelet starts. */
   readonly powerOn: (name: string, now: number) => ReadonlyArray<Wake>
   /** A container ends by itself. */
@@ -818,11 +965,11 @@ export interface Control {
   readonly evict: (podUid: string, eviction: Eviction, now: number) => ReadonlyArray<Wake>
   /** What a pod's containers do from now on. */
   readonly program: (podUid: string, program: Program) => ReadonlyArray<Wake>
-  /** The processes that run now. */
+  /** The processes that run now, those of former machines last. */
   readonly processes: () => ReadonlyArray<Process>
   /** The machines. */
   readonly machines: () => ReadonlyArray<Machine>
-  /** Container, restart count and node of a pod's container that writes to its log. */
+  /** Where a pod's container writes its log; `undefined` when nobody could read it. */
   readonly writer: (pod: PodRef) =>
     | {
         readonly namespace: string
@@ -839,7 +986,11 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
     machines: new Map(),
     sandboxes: new Map(),
     byNode: new Map(),
+    former: new Map(),
     overrides: new Map(),
+    seed: options.seed ?? 1,
+    skew: options.skew ?? 0,
+    made: 0,
     addresses: 0,
     boots: 0,
     beating: false
@@ -872,18 +1023,22 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
       }
     }
   }
-  const instanceOf = (ref: PodRef): { readonly sandbox: Sandbox; readonly instance: Instance } | undefined => {
-    const sandbox = memory.sandboxes.get(ref.uid)
+  const machineOf = (sandbox: Sandbox): string => memory.machines.get(sandbox.node)?.machineID ?? ""
+  const formerKey = (machine: string, uid: string): string => `${machine}/${uid}`
+  const instanceOf = (
+    ref: PodRef
+  ): { readonly sandbox: Sandbox; readonly instance: Instance; readonly key: string } | undefined => {
+    const present = memory.sandboxes.get(ref.uid)
+    const isPresent = ref.machine === undefined || (present !== undefined && machineOf(present) === ref.machine)
+    const former = formerKey(ref.machine ?? "", ref.uid)
+    const sandbox = isPresent ? present : memory.former.get(former)?.sandbox
     const instance = sandbox?.instances.find((each) =>
       ref.container === undefined ? each.role === "main" : each.name === ref.container
     )
-    return sandbox === undefined || instance === undefined ? undefined : { sandbox, instance }
+    return sandbox === undefined || instance === undefined
+      ? undefined
+      : { sandbox, instance, key: isPresent ? `${podPrefix}${ref.uid}` : `${formerPrefix}${former}` }
   }
-  const nextAddress = (): string => {
-    const number = memory.machines.size + 2
-    return `192.0.${2 + Math.floor(number / 250)}.${number % 250}`
-  }
-
   const control: Control = {
     addMachine: (name, machine) => {
       memory.machines.set(name, {
@@ -891,8 +1046,7 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
         labels: machine.labels ?? {},
         allocatable: machine.allocatable ?? { cpu: "32", memory: "256Gi", "nvidia.com/gpu": "8", pods: "110" },
         kubelet: true,
-        bootID: boot(memory, name),
-        address: nextAddress(),
+        ...identity(memory, name),
         since: 0,
         toRegister: true
       })
@@ -936,12 +1090,55 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
         toRegister: true
       }))
     },
+    powerOffFormer: (name) => {
+      for (const [key, { sandbox }] of memory.former) if (sandbox.node === name) memory.former.delete(key)
+    },
+    replaceMachine: (name, now) => {
+      // Nobody sends its containers a SIGKILL any more, as when its kubelet is dead
+      control.stopKubelet(name, now)
+      const own = identity(memory, name)
+      const wakes: Array<Wake> = []
+      for (const uid of memory.byNode.get(name) ?? []) {
+        const sandbox = memory.sandboxes.get(uid)
+        if (sandbox === undefined) continue
+        if (sandbox.instances.some(isRunning)) {
+          const machine = machineOf(sandbox)
+          const key = formerKey(machine, uid)
+          memory.former.set(key, { machine, sandbox })
+          wakes.push({ key: `${formerPrefix}${key}` })
+        }
+        memory.sandboxes.set(uid, {
+          ...sandbox,
+          podIP: nextPodIP(memory),
+          instances: sandbox.instances.map((instance) => ({
+            ...instance,
+            state: { _tag: "Waiting", reason: "ContainerCreating" },
+            last: undefined,
+            restartCount: 0,
+            instances: 0,
+            written: 0,
+            termAt: undefined,
+            lost: false
+          })),
+          step: "new",
+          stopping: undefined,
+          eviction: undefined,
+          stopped: false,
+          goneAt: undefined,
+          inherited: true
+        })
+      }
+      return [
+        ...wakes,
+        ...change(name, (machine) => ({ ...machine, ...own, kubelet: true, since: now, toRegister: true }))
+      ]
+    },
     exit: (ref, ending, now) => {
       const found = instanceOf(ref)
       if (found === undefined) return []
       live(found.sandbox, now)
       end(found.sandbox, found.instance, now, ending)
-      return [{ key: `${podPrefix}${ref.uid}` }]
+      return [{ key: found.key }]
     },
     evict: (uid, eviction, now) => {
       const sandbox = memory.sandboxes.get(uid)
@@ -969,12 +1166,17 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
       return [{ key: `${podPrefix}${uid}` }]
     },
     processes: () =>
-      [...memory.sandboxes.values()].flatMap((sandbox) =>
+      [
+        ...[...memory.sandboxes.values()].map((sandbox) => ({ sandbox, machine: machineOf(sandbox), replaced: false })),
+        ...[...memory.former.values()].map((former) => ({ ...former, replaced: true }))
+      ].flatMap(({ machine, replaced, sandbox }) =>
         sandbox.instances.flatMap((instance) =>
           instance.state._tag === "Running"
             ? [
                 {
                   node: sandbox.node,
+                  machine,
+                  replaced,
                   namespace: sandbox.namespace,
                   pod: sandbox.name,
                   podUid: sandbox.uid,
@@ -988,7 +1190,8 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
     machines: () => [...memory.machines.values()],
     writer: (ref) => {
       const found = instanceOf(ref)
-      return found === undefined
+      // What a former machine keeps nobody can read
+      return found === undefined || found.key.startsWith(formerPrefix)
         ? undefined
         : {
             namespace: found.sandbox.namespace,
@@ -1021,12 +1224,17 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
       Objects.compact({ labels: object.metadata.labels, allocatable: object.status?.allocatable }),
       now
     )
-    const seededBootID = object.status?.nodeInfo?.["bootID"]
+    const seeded = (id: "bootID" | "machineID" | "systemUUID", own: string): string => {
+      const value = object.status?.nodeInfo?.[id]
+      return typeof value === "string" ? value : own
+    }
     change(name, (machine) => ({
       ...machine,
       // a Node that is put into the cluster as lost has no kubelet
       kubelet: ready !== "Unknown",
-      bootID: typeof seededBootID === "string" ? seededBootID : machine.bootID
+      bootID: seeded("bootID", machine.bootID),
+      machineID: seeded("machineID", machine.machineID),
+      systemUUID: seeded("systemUUID", machine.systemUUID)
     }))
     return wakes
   }
@@ -1038,13 +1246,12 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
       latency: 8,
       start: () => ({
         watches,
-        reconcile: (context) => {
-          if (context.key.startsWith(podPrefix)) {
-            return runPod(context, context.key.slice(podPrefix.length), memory)
-          }
-          if (context.key.startsWith(nodePrefix))
-            return runNode(context, context.key.slice(nodePrefix.length), memory, interval)
-          return beat(context, memory, interval)
+        reconcile: function* (context) {
+          const { key } = context
+          if (key.startsWith(podPrefix)) return yield* runPod(context, key.slice(podPrefix.length), memory)
+          if (key.startsWith(formerPrefix)) return runFormer(context, key.slice(formerPrefix.length), memory)
+          if (key.startsWith(nodePrefix)) return yield* runNode(context, key.slice(nodePrefix.length), memory, interval)
+          return yield* beat(context, memory, interval)
         }
       })
     }

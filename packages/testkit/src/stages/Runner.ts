@@ -127,13 +127,23 @@ const toChange = (entry: EventLog.Entry): Change => ({
   ...(entry.previous === undefined ? {} : { previous: Views.raw(entry.previous) })
 })
 
+/** How stages are run. */
+export interface Options {
+  readonly seed: number
+  /** How far clocks are ahead of the API server's, in milliseconds. */
+  readonly skew: { readonly controllers: number; readonly kubelets: number }
+}
+
+/** The stage of the machines: it has the true time, since processes do not live by their node's clock, and writes the other. */
+const kubelet = "kubelet"
+
 /**
  * Starts stages on a cluster: they see what is there as added, then every change, until the scope closes.
  */
 export const start = (
   cluster: Cluster.Service,
   stages: ReadonlyArray<Stage & { readonly delay?: Delay }>,
-  options: { readonly seed: number }
+  options: Options
 ): Effect.Effect<Runner, never, Scope.Scope> =>
   Effect.gen(function* () {
     const started = stages.map((stage) => ({ stage, handler: stage.start() }))
@@ -242,7 +252,11 @@ export const start = (
             ? Effect.as(
                 cluster.appendLog(
                   { namespace: act.lines.namespace, name: act.lines.pod },
-                  { container: act.lines.container, text: act.lines.text }
+                  {
+                    container: act.lines.container,
+                    text: act.lines.text,
+                    at: clock.unsafeCurrentTimeMillis() + options.skew.kubelets
+                  }
                 ),
                 Either.right(undefined)
               )
@@ -280,12 +294,13 @@ export const start = (
         instant = now
         order = item.due < now ? 0 : item.order
         entry.queued = undefined
+        const skew = handler.stage.name === kubelet ? 0 : options.skew.controllers
         const current =
           entry.work ??
           ({
             generator: handler.handler.reconcile({
               key: entry.key,
-              now: () => clock.unsafeCurrentTimeMillis(),
+              now: () => clock.unsafeCurrentTimeMillis() + skew,
               get view() {
                 return view
               },

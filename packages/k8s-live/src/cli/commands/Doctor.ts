@@ -30,13 +30,16 @@ const credentialsOf = (config: KubeConfig.Service): Effect.Effect<ReadonlyArray<
     return [...names, ...(Redacted.value(tls).certificate === undefined ? [] : ["client certificate"])]
   })
 
-const originOf = ({ origin }: KubeConfig.Service): string => (origin.includes("/") ? "a file" : origin)
+/** Which file it is matters only where it cannot be used, and then the failure names it. */
+const originOf = ({ contextName, origin }: KubeConfig.Service): string =>
+  contextName === undefined ? origin : "a file"
 
-/** What of the kubeconfig tells where somebody's cluster is. */
-const hiddenOf = ({ server }: KubeConfig.Service): ReadonlyArray<string> => {
-  const { host, hostname } = new URL(server)
-  return [server, host, hostname]
-}
+/** What of the configuration tells where somebody's cluster is, and the way to it. */
+const hiddenOf = ({ proxyUrl, server }: KubeConfig.Service): ReadonlyArray<string> =>
+  [server, ...(proxyUrl === undefined ? [] : [Redacted.value(proxyUrl)])].flatMap((url) => {
+    const { host, hostname } = new URL(url)
+    return [url, host, hostname]
+  })
 
 const unknown: Diagnosis.Program = { version: "unknown", runtime: "unknown", platform: "unknown", home: "" }
 
@@ -60,19 +63,34 @@ export const run = (invocation: Asked) =>
       })
 
     const spec = yield* SpecFile.read(invocation.about)
-    const connected = yield* attempt("reaching the cluster", connect(invocation.common, { namespace: spec?.namespace }))
+    let lacksCredentials = false
+    const connected = yield* attempt(
+      "reaching the cluster",
+      Effect.tapError(connect(invocation.common, { namespace: spec?.namespace }), (error) =>
+        Effect.sync(() => {
+          lacksCredentials = error._tag === "KubeUnavailable" && error.phase === "credentials"
+        })
+      )
+    )
     const checks: Array<ProbeReport.Check> = []
     let report: ProbeReport.Report | undefined
     let connection: Diagnosis.Connection | undefined
     let capabilities: Diagnosis.Diagnosis["capabilities"]
-    if (connected !== undefined) {
-      const { adapter, config } = connected
+    const config =
+      connected?.config ??
+      Option.getOrUndefined(yield* Effect.option(configuration(invocation.common, { namespace: spec?.namespace })))
+    if (config !== undefined) {
+      // A plugin that gave none is not asked again: it may take a minute
+      const credentials = lacksCredentials ? undefined : yield* attempt("credentials", credentialsOf(config))
       connection = {
         from: originOf(config),
-        credentials: (yield* attempt("credentials", credentialsOf(config))) ?? [],
+        ...(credentials === undefined ? {} : { credentials }),
         tlsVerified: !config.skipTlsVerify,
         proxy: config.proxyUrl !== undefined
       }
+    }
+    if (connected !== undefined) {
+      const { adapter } = connected
       report = yield* attempt(
         "preflight",
         adapter
@@ -93,14 +111,13 @@ export const run = (invocation: Asked) =>
       program,
       options: optionsOf(invocation),
       ...(connection === undefined ? {} : { connection }),
-      ...(connected === undefined ? {} : { namespace: connected.namespace }),
+      ...(config === undefined ? {} : { namespace: config.namespace ?? "default" }),
       ...Diagnosis.byTopic(report?.checks ?? checks),
       ...(report === undefined ? {} : { mode: report.mode }),
       ...(capabilities === undefined ? {} : { capabilities }),
       failures
     }
     // Why a cluster cannot be reached names it
-    const config = connected?.config ?? Option.getOrUndefined(yield* Effect.option(configuration(invocation.common)))
     const safe = Diagnosis.redact(diagnosis, config === undefined ? [] : hiddenOf(config), home)
     yield* print(invocation.common, safe, (look) => Diagnosis.render(safe, look))
     return code

@@ -9,6 +9,7 @@ import { ExitCode } from "../ExitCode.js"
 import * as Invocation from "../Invocation.js"
 import * as RankLines from "../RankLines.js"
 import { connect, json, Terminal } from "../Session.js"
+import type * as Written from "../Written.js"
 
 const sinceOf = (since: { readonly ago: number } | { readonly time: string } | undefined) =>
   since === undefined
@@ -76,7 +77,7 @@ type Asked = Extract<Invocation.Invocation, { readonly command: "output" }>
 const runAll = (
   invocation: Asked,
   events: Stream.Stream<Output.RankEvent, Output.OutputError>
-): Effect.Effect<ExitCode, Output.OutputError, Terminal> =>
+): Effect.Effect<ExitCode, Output.OutputError | Written.Problem, Terminal> =>
   Effect.gen(function* () {
     const { out, err, look } = yield* Terminal
     const encoder = new TextEncoder()
@@ -92,7 +93,7 @@ const runAll = (
     }
     const note = (rank: number, text: string): Effect.Effect<void> =>
       err(`${RankLines.prefix(rank, highest, look.paint)}${look.paint("dim", `-- ${text}`)}`)
-    const print = (rank: number, lines: ReadonlyArray<Uint8Array>): Effect.Effect<void> =>
+    const print = (rank: number, lines: ReadonlyArray<Uint8Array>): Effect.Effect<void, Written.Problem> =>
       lines.length === 0
         ? Effect.void
         : out(RankLines.prefixed(encoder.encode(RankLines.prefix(rank, highest, look.paint)), lines))

@@ -7,7 +7,8 @@ import * as CapabilityTable from "@dispatch-kubeflow/core/decide/CapabilityTable
 import * as ProbeReport from "@dispatch-kubeflow/core/decide/ProbeReport"
 import * as RecoveryRules from "@dispatch-kubeflow/core/decide/RecoveryRules"
 import type * as Runtimes from "@dispatch-kubeflow/core/Runtimes"
-import { Effect, Either, ParseResult } from "effect"
+import { Effect, Either } from "effect"
+import * as Misfit from "../../internal/Misfit.js"
 import { ExitCode } from "../ExitCode.js"
 import type * as Invocation from "../Invocation.js"
 import * as Render from "../Render.js"
@@ -89,7 +90,7 @@ const readPolicy = (path: string) =>
       RecoveryRules.parse(documents[0] ?? []),
       (error) =>
         new UsageError({
-          message: `the policy ${path} is not a list of rules { cause, action }:\n${ParseResult.TreeFormatter.formatErrorSync(error)}`
+          message: `the policy ${path} is not a list of rules { cause, action }:${Misfit.lines(error)}`
         })
     )
   })

@@ -6,6 +6,7 @@
 import type * as Update from "@dispatch-kubeflow/core/decide/Update"
 import * as Core from "@dispatch-kubeflow/core/model/Core"
 import * as Trainer from "@dispatch-kubeflow/core/model/Trainer"
+import * as TrainJobRef from "@dispatch-kubeflow/core/TrainJobRef"
 import * as Watch from "@dispatch-kubeflow/core/Watch"
 import { Chunk, Clock, Effect, Option, Stream } from "effect"
 import { ExitCode } from "../ExitCode.js"
@@ -13,6 +14,7 @@ import * as Invocation from "../Invocation.js"
 import * as Render from "../Render.js"
 import { connect, type Connected, json, type Stdio, Terminal } from "../Session.js"
 import * as WatchTable from "../WatchTable.js"
+import type * as Written from "../Written.js"
 
 const isOver = (update: Update.Update): boolean =>
   update.outcome !== undefined || update.state === "Gone" || update.state === "Succeeded" || update.state === "Failed"
@@ -48,7 +50,7 @@ const drawTable = <E>(
   updates: Stream.Stream<Update.Update, E>,
   notes: ReadonlyArray<string>,
   screen: () => WatchTable.Size
-): Stream.Stream<Update.Update, E, Terminal> =>
+): Stream.Stream<Update.Update, E | Written.Problem, Terminal> =>
   Stream.unwrapScoped(
     Effect.gen(function* () {
       const { out, look } = yield* Terminal
@@ -61,7 +63,9 @@ const drawTable = <E>(
         drawn = lines
         return out(text)
       })
-      yield* Effect.acquireRelease(out(WatchTable.begin), () => Effect.zipRight(draw, out(WatchTable.end)))
+      yield* Effect.acquireRelease(out(WatchTable.begin), () =>
+        Effect.ignore(Effect.zipRight(draw, out(WatchTable.end)))
+      )
       // Times go on while nothing happens
       const ticks = Stream.as(Stream.tick(redrawEvery), undefined)
       return Stream.merge(updates, ticks, { haltStrategy: "left" }).pipe(
@@ -87,16 +91,29 @@ const drawTable = <E>(
     })
   )
 
+const noneText = ({ run: of }: Asked, namespace: string): string =>
+  `No TrainJobs${of === undefined ? "" : ` of the run "${of}"`} in namespace "${namespace}"`
+
+/** The names of the TrainJobs in a scope of more than one. */
+const namesOf = ({ run: of }: Asked, { api, namespace }: Connected) =>
+  Effect.map(
+    api.list(Trainer.trainJobs, { namespace }),
+    ({ items }) =>
+      new Set(
+        items
+          .map(({ metadata }) => metadata.name)
+          .filter((name) => of === undefined || TrainJobRef.isSubmissionOf(of, name))
+      )
+  )
+
 /** Tells the present state of everything in the scope, and ends. */
-const once = <E>(invocation: Asked, { api, namespace }: Connected, told: Stream.Stream<Update.Update, E, Terminal>) =>
+const once = <E>(invocation: Asked, connected: Connected, told: Stream.Stream<Update.Update, E, Terminal>) =>
   Effect.gen(function* () {
     const { out } = yield* Terminal
     if (invocation.job !== undefined) return yield* Stream.runDrain(Stream.take(told, 1))
-    const listed = yield* api.list(Trainer.trainJobs, { namespace })
-    const mine = (name: string): boolean => invocation.run === undefined || name.startsWith(`${invocation.run}-`)
-    const names = new Set(listed.items.map(({ metadata }) => metadata.name).filter(mine))
+    const names = yield* namesOf(invocation, connected)
     if (names.size === 0) {
-      if (!invocation.common.json) yield* out(`No TrainJobs in namespace "${namespace}".\n`)
+      if (!invocation.common.json) yield* out(`${noneText(invocation, connected.namespace)}.\n`)
       return
     }
     yield* told.pipe(
@@ -149,6 +166,13 @@ export const run = (invocation: Asked) =>
     if (invocation.once) {
       yield* once(invocation, connected, told)
       return ExitCode.ok
+    }
+    // A table says itself that it is empty
+    if (invocation.job === undefined && screen === undefined) {
+      const names = yield* Effect.option(namesOf(invocation, connected))
+      if (Option.isSome(names) && names.value.size === 0) {
+        yield* terminal.err(look.paint("dim", `-- ${noneText(invocation, namespace)} yet: waiting for one`))
+      }
     }
     if (!invocation.untilOver) {
       yield* Stream.runDrain(told)
