@@ -1,6 +1,6 @@
 // The errors: the classes with the comments on them and their fields, the exit code of each, and what they say of a sample.
 import ts from "typescript"
-import { ErrNotFound, ErrUnsupported } from "../../packages/core/src/AdapterError.js"
+import { ErrNotFound, ErrUnsupported, permissionId } from "../../packages/core/src/AdapterError.js"
 import { EvidenceStoreError } from "../../packages/core/src/EvidenceStore.js"
 import * as KubeError from "../../packages/core/src/kube/KubeError.js"
 import * as KubeRequest from "../../packages/core/src/kube/KubeRequest.js"
@@ -59,6 +59,14 @@ const says = (message: string): KubeError.Status => ({ kind: "Status", message }
 interface Told {
   readonly _tag: string
   readonly message: string
+}
+
+/** The exit code of an error, and the other one of an `ErrUnsupported` that a grant would mend. */
+const exitCodes = (tag: string): string => {
+  const [usual, granted] = [[], [{ id: permissionId }]].map((details) =>
+    ExitCode.exitCodeOf({ _tag: tag, message: "", details })
+  )
+  return usual === granted ? String(usual) : `${usual}; ${granted} where a permission is all that is missing`
 }
 
 /** One of each, as it arises. */
@@ -125,12 +133,7 @@ if (untold.length > 0) throw new Error(`no sample of ${untold.map(({ tag }) => t
 export const markdown = (): string =>
   Source.table(
     ["error", "when", "fields", "exit code"],
-    classes.map(({ fields, tag, what }) => [
-      `[${tag}](#${tag.toLowerCase()})`,
-      what,
-      fields.join(", "),
-      String(ExitCode.exitCodeOf({ _tag: tag, message: "" }))
-    ])
+    classes.map(({ fields, tag, what }) => [`[${tag}](#${tag.toLowerCase()})`, what, fields.join(", "), exitCodes(tag)])
   )
 
 /** What each says, and with it how it is mended. */

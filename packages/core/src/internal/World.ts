@@ -23,10 +23,13 @@ export interface Timing {
   readonly create: Duration.DurationInput
 }
 
-/** The defaults: 20 s for each wait, 30 s for an orphan's age, 15 s for the create. */
+/**
+ * The defaults: 20 s for each wait, 45 s for what the garbage collector takes, 30 s for an orphan's age, 15 s for the create.
+ */
 export const timing: Timing = {
   suspended: "20 seconds",
-  gone: "20 seconds",
+  // It looks for new types every 30 s: https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/garbagecollector
+  gone: "45 seconds",
   cleanup: "20 seconds",
   orphanAfter: "30 seconds",
   create: "15 seconds"
