@@ -396,7 +396,7 @@ describe("a person's word", () => {
     detail: ""
   }
   const losing = Stream.concat(Stream.make(lost), Stream.never)
-  const word: Dispatcher.Word = { run: "a", n: 1, by: "Ann", reason: "I have switched the machine off" }
+  const word: Dispatcher.Word = { run: "a", n: 1, by: "operator", reason: "I have switched the machine off" }
 
   it(
     "frees a run whose quota let no pod of it be made: no Node that is deleted could, and the word stays with it",
@@ -420,7 +420,9 @@ describe("a person's word", () => {
             for (let node = 0; node < 2; node += 1) yield* world.perform({ _tag: "AddNode" })
             yield* world.time.advance(600_000)
             const before = yield* look(world)
-            yield* Effect.orDie(life.dispatcher.vouch({ run: "a", n: 1, by: "Ann", reason: "no pod of it was made" }))
+            yield* Effect.orDie(
+              life.dispatcher.vouch({ run: "a", n: 1, by: "operator", reason: "no pod of it was made" })
+            )
             yield* world.time.advance(15_000)
             const after = yield* look(world)
             // The next life of the dispatcher knows it, too
@@ -448,7 +450,7 @@ describe("a person's word", () => {
         { n: 2, started: true, cause: undefined, by: undefined }
       ])
       expect(seen.after.alive).toEqual(["a-2", "a-2"])
-      expect(seen.after.words).toEqual(["Ann: no pod of it was made", undefined])
+      expect(seen.after.words).toEqual(["operator: no pod of it was made", undefined])
       expect(seen.later).toMatchObject({ attempts: seen.after.attempts, words: seen.after.words })
     }
   )
@@ -472,12 +474,12 @@ describe("a person's word", () => {
         yield* dispatcher.vouch(word)
         yield* TestClock.adjust(0)
         expect((yield* statusOf(dispatcher, "a")).attempts).toMatchObject([
-          { n: 1, stopped: undefined, vouched: { by: "Ann", reason: "I have switched the machine off" } },
+          { n: 1, stopped: undefined, vouched: { by: "operator", reason: "I have switched the machine off" } },
           { n: 2 }
         ])
         // Repeated, it is the first one that stays
         yield* dispatcher.vouch({ ...word, by: "Bob" })
-        expect((yield* statusOf(dispatcher, "a")).attempts).toMatchObject([{ vouched: { by: "Ann" } }, { n: 2 }])
+        expect((yield* statusOf(dispatcher, "a")).attempts).toMatchObject([{ vouched: { by: "operator" } }, { n: 2 }])
       }
     })
   )
@@ -806,14 +808,14 @@ describe("a backend that cannot be watched", () => {
           return yield* Effect.gen(function* () {
             const { after, dispatcher } = yield* awake(world, files)
             const before = yield* after(120)
-            yield* Effect.orDie(dispatcher.vouch({ run: "c", n: 1, by: "Ann", reason: "its pods are gone" }))
+            yield* Effect.orDie(dispatcher.vouch({ run: "c", n: 1, by: "operator", reason: "its pods are gone" }))
             return { before, later: yield* after(15) }
           }).pipe(Effect.scoped)
         })
       )
       expect(seen.before.attempts).toMatchObject([{ retiring: { cause: "Deleted" }, fenced: true, stopped: undefined }])
       expect(seen.before.waits).toMatch(/^an answer: .*not found/)
-      expect(seen.later.attempts).toMatchObject([{ vouched: { by: "Ann" } }, { n: 2, started: true }])
+      expect(seen.later.attempts).toMatchObject([{ vouched: { by: "operator" } }, { n: 2, started: true }])
       expect(seen.later.waits).toBe("a report: submission 2 is Running")
     }
   )

@@ -84,9 +84,14 @@ describe("the journal", () => {
         }
         const before = Option.getOrThrow(yield* journal.read("a"))
         expect(before.attempts).toMatchObject([{ fenced: true, vouched: undefined }])
-        yield* journal.append("a", before, { _tag: "Vouched", n: 1, by: "Ann", reason: "its quota let no pod be made" })
+        yield* journal.append("a", before, {
+          _tag: "Vouched",
+          n: 1,
+          by: "operator",
+          reason: "its quota let no pod be made"
+        })
         expect(Option.getOrThrow(yield* journal.read("a")).attempts).toMatchObject([
-          { vouched: { by: "Ann", reason: "its quota let no pod be made" } }
+          { vouched: { by: "operator", reason: "its quota let no pod be made" } }
         ])
       })
   )
@@ -96,7 +101,7 @@ describe("the journal", () => {
       const { files, journal } = yield* made
       const record = yield* journal.append("a", undefined, accepted)
       yield* journal.append("a", record, intended("first"))
-      for (const word of [{ by: "Ann" }, { by: "", reason: "I saw it" }, { by: "Ann", reason: "" }]) {
+      for (const word of [{ by: "operator" }, { by: "", reason: "I saw it" }, { by: "operator", reason: "" }]) {
         files.set("journal/run/a/2", JSON.stringify({ version: 1, entry: { _tag: "Vouched", n: 1, ...word } }))
         expect(yield* Effect.flip(journal.read("a"))).toMatchObject({ kind: "damaged" })
       }

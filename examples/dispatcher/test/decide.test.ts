@@ -75,7 +75,7 @@ describe("decide", () => {
   })
 
   it("a person's word stands for the answer: nothing is asked, and the next try is announced", () => {
-    const word: Entry.Entry = { _tag: "Vouched", n: 1, by: "Ann", reason: "its quota let no pod of it be made" }
+    const word: Entry.Entry = { _tag: "Vouched", n: 1, by: "operator", reason: "its quota let no pod of it be made" }
     const shut = (action: Policy.Action | null) =>
       record(accepted(), intended(), prepared(), started(), retiring("NoCapacity", action), fenced, word)
     expect(entryOf(decide(shut("Resubmit"), {}))).toEqual(intended(2))
@@ -85,7 +85,7 @@ describe("decide", () => {
   })
 
   it("nobody can vouch for what is not fenced, for another submission, or for what is known to have stopped", () => {
-    const word: Entry.Entry = { _tag: "Vouched", n: 1, by: "Ann", reason: "I saw it" }
+    const word: Entry.Entry = { _tag: "Vouched", n: 1, by: "operator", reason: "I saw it" }
     const given = record(accepted(), intended(), prepared(), started(), retiring("NodeLost", "Resubmit"))
     const shut = record(accepted(), intended(), prepared(), started(), retiring("NodeLost", "Resubmit"), fenced)
     const ended: Entry.Entry = { _tag: "Stopped", n: 1, by: "ended", cautions: [] }

@@ -9,6 +9,7 @@ import * as Http from "node:http"
 import * as Https from "node:https"
 import { TLSSocket } from "node:tls"
 import type { Status } from "@dispatch-kubeflow/core/kube/KubeError"
+import * as KubeApi from "@dispatch-kubeflow/core/kube/KubeApi"
 import * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import type { KubeTransport, WatchFrame } from "@dispatch-kubeflow/core/kube/KubeTransport"
 import type { Duration, Scope } from "effect"
@@ -184,27 +185,8 @@ type Asked = Pick<KubeRequest.KubeRequest, "group" | "plural" | "subresource" | 
   readonly verb: string
 }
 
-const accessReviewOf = (request: Asked): KubeRequest.KubeRequest =>
-  KubeRequest.make(
-    "create",
-    { group: "authorization.k8s.io", version: "v1", plural: "selfsubjectaccessreviews" },
-    {
-      body: {
-        apiVersion: "authorization.k8s.io/v1",
-        kind: "SelfSubjectAccessReview",
-        spec: {
-          resourceAttributes: {
-            verb: request.verb,
-            group: request.group,
-            resource: request.plural,
-            ...(request.subresource === undefined ? {} : { subresource: request.subresource }),
-            ...(request.namespace === undefined ? {} : { namespace: request.namespace }),
-            ...(request.name === undefined ? {} : { name: request.name })
-          }
-        }
-      }
-    }
-  )
+const accessReviewOf = ({ plural, ...attributes }: Asked): KubeRequest.KubeRequest =>
+  KubeApi.accessReviewOf({ ...attributes, resource: plural })
 
 const isDenied = (review: unknown): boolean =>
   isRecord(review) && isRecord(review["status"]) && review["status"]["allowed"] === false

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { AccessAttributes } from "@dispatch-kubeflow/core/kube/KubeApi"
 import type * as KubeRequest from "@dispatch-kubeflow/core/kube/KubeRequest"
 import * as Selector from "@dispatch-kubeflow/core/kube/Selector"
 import type { KubeReply } from "@dispatch-kubeflow/core/kube/KubeTransport"
@@ -41,14 +42,7 @@ export const serviceAccount = (namespace: string, name: string): Subject => ({
 })
 
 /** What is asked of the authorizer about a resource. */
-export interface ResourceAttributes {
-  readonly verb: string
-  readonly group: string
-  readonly resource: string
-  readonly subresource?: string | undefined
-  readonly namespace?: string | undefined
-  readonly name?: string | undefined
-}
+export type ResourceAttributes = AccessAttributes
 
 /** What is asked of the authorizer about a path such as `/version`. */
 export interface PathAttributes {

@@ -114,6 +114,29 @@ export interface AccessAttributes {
   readonly name?: string | undefined
 }
 
+/** The request that asks the authorizer about oneself: a SelfSubjectAccessReview. */
+export const accessReviewOf = (attributes: AccessAttributes): KubeRequest.KubeRequest =>
+  KubeRequest.make(
+    "create",
+    { group: "authorization.k8s.io", version: "v1", plural: "selfsubjectaccessreviews" },
+    {
+      body: {
+        apiVersion: "authorization.k8s.io/v1",
+        kind: "SelfSubjectAccessReview",
+        spec: {
+          resourceAttributes: {
+            verb: attributes.verb,
+            group: attributes.group,
+            resource: attributes.resource,
+            ...(attributes.subresource === undefined ? {} : { subresource: attributes.subresource }),
+            ...(attributes.namespace === undefined ? {} : { namespace: attributes.namespace }),
+            ...(attributes.name === undefined ? {} : { name: attributes.name })
+          }
+        }
+      }
+    }
+  )
+
 /** The authorizer's answer. With `evaluationError` a `false` is not a denial but no answer. */
 export interface AccessAnswer {
   readonly allowed: boolean
@@ -448,38 +471,13 @@ export const make = (transport: KubeTransport): Service => {
         )
       ),
     accessReview: (attributes) =>
-      Effect.map(
-        call(
-          KubeRequest.make(
-            "create",
-            { group: "authorization.k8s.io", version: "v1", plural: "selfsubjectaccessreviews" },
-            {
-              body: {
-                apiVersion: "authorization.k8s.io/v1",
-                kind: "SelfSubjectAccessReview",
-                spec: {
-                  resourceAttributes: {
-                    verb: attributes.verb,
-                    group: attributes.group,
-                    resource: attributes.resource,
-                    ...(attributes.subresource === undefined ? {} : { subresource: attributes.subresource }),
-                    ...(attributes.namespace === undefined ? {} : { namespace: attributes.namespace }),
-                    ...(attributes.name === undefined ? {} : { name: attributes.name })
-                  }
-                }
-              }
-            }
-          ),
-          decodeReviewBody
-        ),
-        ({ status }) => ({
-          allowed: status.allowed,
-          ...(status.reason === undefined || status.reason === "" ? {} : { reason: status.reason }),
-          ...(status.evaluationError === undefined || status.evaluationError === ""
-            ? {}
-            : { evaluationError: status.evaluationError })
-        })
-      ),
+      Effect.map(call(accessReviewOf(attributes), decodeReviewBody), ({ status }) => ({
+        allowed: status.allowed,
+        ...(status.reason === undefined || status.reason === "" ? {} : { reason: status.reason }),
+        ...(status.evaluationError === undefined || status.evaluationError === ""
+          ? {}
+          : { evaluationError: status.evaluationError })
+      })),
     groupVersions: Effect.map(call(KubeRequest.nonResource("/apis"), decodeGroupList), ({ groups }) =>
       groups.flatMap((group) => {
         const preferred = group.preferredVersion?.version

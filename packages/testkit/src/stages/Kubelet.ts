@@ -862,6 +862,17 @@ const nextPodIP = (memory: Memory): string => {
   return `10.244.${Math.floor(memory.addresses / 250) % 250}.${(memory.addresses % 250) + 1}`
 }
 
+/** A container of which nothing was started yet. */
+const unstarted = {
+  state: { _tag: "Waiting", reason: "ContainerCreating" },
+  last: undefined,
+  restartCount: 0,
+  instances: 0,
+  written: 0,
+  termAt: undefined,
+  lost: false
+} as const satisfies Partial<Instance>
+
 const arrive = (memory: Memory, pod: Objects.Pod, node: string, now: number, options: Options): Sandbox => {
   const program = (container: string): Program =>
     memory.overrides.get(pod.metadata.uid) ?? options.programs?.(pod, container) ?? {}
@@ -872,13 +883,7 @@ const arrive = (memory: Memory, pod: Objects.Pod, node: string, now: number, opt
       image: container.image ?? "",
       role: role === "init" && container.restartPolicy === "Always" ? "sidecar" : role,
       program: role === "main" ? program(container.name) : (options.programs?.(pod, container.name) ?? {}),
-      state: { _tag: "Waiting", reason: "ContainerCreating" },
-      last: undefined,
-      restartCount: 0,
-      instances: 0,
-      written: 0,
-      termAt: undefined,
-      lost: false
+      ...unstarted
     })
   const sandbox: Sandbox = {
     uid: pod.metadata.uid,
@@ -1112,13 +1117,7 @@ export const make = (options: Options = {}): { readonly stage: Stage; readonly c
           podIP: nextPodIP(memory),
           instances: sandbox.instances.map((instance) => ({
             ...instance,
-            state: { _tag: "Waiting", reason: "ContainerCreating" },
-            last: undefined,
-            restartCount: 0,
-            instances: 0,
-            written: 0,
-            termAt: undefined,
-            lost: false
+            ...unstarted
           })),
           step: "new",
           stopping: undefined,
