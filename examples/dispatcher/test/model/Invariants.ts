@@ -11,7 +11,7 @@ import { Chunk, Clock, Effect, Either, Exit, Fiber, Option, Stream } from "effec
 import type { TrainJobRef } from "@dispatch-kubeflow/core/TrainJobRef"
 import * as CheckController from "../../src/backends/kubeflow/CheckController.js"
 import { current } from "../../src/Entry.js"
-import { type Follower, namespace, type World } from "./World.js"
+import { type Follower, namespace, ranks, type World } from "./World.js"
 
 type Lies = ReadonlyArray<string>
 
@@ -425,6 +425,37 @@ export const settled = (world: World): Effect.Effect<Lies> =>
       }
       if (!attempt.fenced)
         lies.push(`run ${run}: ${ref.name} could not be fenced: ${status.waiting?.reasons.join("; ") ?? ""}`)
+    }
+    return lies
+  })
+
+/**
+ * Runs that wait and could go on: the submission had one start, each of its ranks one pod or more, and every one of them is
+ * known and proven to have ended. A skew of clocks must not make a start of which no pod was seen out of that.
+ */
+export const stuck = (world: World): Effect.Effect<Lies> =>
+  Effect.gen(function* () {
+    const life = world.life()
+    if (life === undefined) return []
+    const lies: Array<string> = []
+    for (const run of ["a", "b"]) {
+      const status = Option.getOrUndefined(yield* life.dispatcher.status(run))
+      if (status === undefined || status.record.finished !== undefined) continue
+      const attempt = current(status.record)
+      if (attempt?.id === undefined || attempt.retiring === undefined || !attempt.fenced) continue
+      const { id, n } = attempt
+      const jobSets = [...world.owners].flatMap(([jobSet, owner]) => (owner === id ? [jobSet] : []))
+      const starts = [...world.starts.values()].filter(({ jobSetUid }) => jobSets.includes(jobSetUid))
+      const pods = [...world.pods.values()].filter(({ jobSetUid }) => jobSets.includes(jobSetUid))
+      const isOneStart = jobSets.length === 1 && starts.length === 1 && starts[0]?.times.size === 1
+      if (!isOneStart || new Set(pods.map(({ rank }) => rank)).size < ranks) continue
+      const verdict = yield* atOnce(world, life.adapter.ceased({ namespace, name: `${run}-${n}`, uid: id }))
+      if (verdict === undefined || verdict.ceased || verdict.ended) continue
+      const ended = new Set(verdict.pods.flatMap((pod) => (pod.ended ? [pod.uid] : [])))
+      if (pods.every(({ uid }) => ended.has(uid))) {
+        const waits = status.waiting?.reasons.join("; ") ?? ""
+        lies.push(`run ${run}: every pod of ${run}-${n} has ended, and it waits: ${waits}`)
+      }
     }
     return lies
   })

@@ -1,8 +1,7 @@
 /** Runs scripts and says whether the world stayed honest. */
 import type * as Cluster from "@dispatch-kubeflow/testkit/Cluster"
 import * as TestCluster from "@dispatch-kubeflow/testkit/TestCluster"
-import { Cause, Data, Effect, Exit, FastCheck, Option, type Scope } from "effect"
-import { current } from "../../src/Entry.js"
+import { Cause, Data, Effect, Exit, FastCheck, type Scope } from "effect"
 import * as Command from "./Command.js"
 import type { Script } from "./Command.js"
 import * as Invariants from "./Invariants.js"
@@ -25,42 +24,6 @@ const verifier = (world: World.World) => {
 }
 
 type Verify = ReturnType<typeof verifier>
-
-/**
- * Runs that wait and could go on: the submission had one start, each of its ranks one pod or more, and every one of them is
- * known and proven to have ended. A skew of clocks must not make a start of which no pod was seen out of that.
- */
-const stuck = (world: World.World): Effect.Effect<ReadonlyArray<string>> =>
-  Effect.gen(function* () {
-    const life = world.life()
-    if (life === undefined) return []
-    const lies: Array<string> = []
-    for (const run of ["a", "b"]) {
-      const { record, waiting } = Option.getOrElse(yield* life.dispatcher.status(run), () => ({
-        record: undefined,
-        waiting: undefined
-      }))
-      const attempt = record === undefined || record.finished !== undefined ? undefined : current(record)
-      if (attempt?.id === undefined || attempt.retiring === undefined || !attempt.fenced) continue
-      const { id, n } = attempt
-      const jobSets = [...world.owners].flatMap(([jobSet, owner]) => (owner === id ? [jobSet] : []))
-      const starts = [...world.starts.values()].filter(({ jobSetUid }) => jobSets.includes(jobSetUid))
-      const pods = [...world.pods.values()].filter(({ jobSetUid }) => jobSets.includes(jobSetUid))
-      const isOneStart = jobSets.length === 1 && starts.length === 1 && starts[0]?.times.size === 1
-      if (!isOneStart || new Set(pods.map(({ rank }) => rank)).size < World.ranks) continue
-      const asked = yield* Effect.forkDaemon(
-        life.adapter.ceased({ namespace: World.namespace, name: `${run}-${n}`, uid: id })
-      )
-      yield* world.time.rest
-      const exit = asked.unsafePoll()
-      if (exit === null || !Exit.isSuccess(exit) || exit.value.ceased || exit.value.ended) continue
-      const ended = new Set(exit.value.pods.flatMap((pod) => (pod.ended ? [pod.uid] : [])))
-      if (pods.every(({ uid }) => ended.has(uid))) {
-        lies.push(`run ${run}: every pod of ${run}-${n} has ended, and it waits: ${waiting?.reasons.join("; ") ?? ""}`)
-      }
-    }
-    return lies
-  })
 
 /** Plays the commands; fails at the first step after which an invariant does not hold. */
 const happen = (world: World.World, verify: Verify) =>
@@ -98,7 +61,10 @@ const mend = (world: World.World, verify: Verify) =>
       yield* verify("75 s after the former machines were switched off", "Restart")
     }
     // Back-off may keep a run waiting for some minutes, but not for ever
-    const rest = Effect.zipWith(Invariants.settled(world), stuck(world), (settled, waits) => [...settled, ...waits])
+    const rest = Effect.zipWith(Invariants.settled(world), Invariants.stuck(world), (settled, waits) => [
+      ...settled,
+      ...waits
+    ])
     if ((yield* rest).length > 0) {
       yield* world.time.advance(300_000)
       yield* world.settle
