@@ -11,7 +11,7 @@ import { Chunk, Clock, Effect, Either, Exit, Fiber, Option, Stream } from "effec
 import type { TrainJobRef } from "@dispatch-kubeflow/core/TrainJobRef"
 import * as CheckController from "../../src/backends/kubeflow/CheckController.js"
 import { current } from "../../src/Entry.js"
-import { type Follower, namespace, ranks, type World } from "./World.js"
+import { type Follower, type Life, namespace, ranks, type World } from "./World.js"
 
 type Lies = ReadonlyArray<string>
 
@@ -297,14 +297,24 @@ const capabilities = (world: World): Effect.Effect<Lies> =>
     return lies
   })
 
+/** The runs that go on, with what the dispatcher says of them. */
+const unfinished = (life: Life) =>
+  Effect.map(
+    Effect.forEach(["a", "b"], (run) =>
+      Effect.map(
+        life.dispatcher.status(run),
+        Option.map((status) => ({ run, status }))
+      )
+    ),
+    (found) => found.flatMap(Option.toArray).filter(({ status }) => status.record.finished === undefined)
+  )
+
 const waits = (world: World): Effect.Effect<Lies> =>
   Effect.gen(function* () {
     const life = world.life()
     if (life === undefined) return []
     const lies: Array<string> = []
-    for (const run of ["a", "b"]) {
-      const status = Option.getOrUndefined(yield* life.dispatcher.status(run))
-      if (status === undefined || status.record.finished !== undefined) continue
+    for (const { run, status } of yield* unfinished(life)) {
       if (status.waiting === undefined || status.waiting.reasons.join("") === "") {
         lies.push(`run ${run} waits and does not say for what`)
       }
@@ -397,9 +407,7 @@ export const settled = (world: World): Effect.Effect<Lies> =>
     const life = world.life()
     if (life === undefined) return ["there is no dispatcher"]
     const lies: Array<string> = [...(yield* hoarders(world))]
-    for (const run of ["a", "b"]) {
-      const status = Option.getOrUndefined(yield* life.dispatcher.status(run))
-      if (status === undefined || status.record.finished !== undefined) continue
+    for (const { run, status } of yield* unfinished(life)) {
       const attempt = current(status.record)
       if (attempt?.id === undefined) {
         if (world.script.mode !== "observe-only") lies.push(`run ${run} was not even prepared`)
@@ -438,9 +446,7 @@ export const stuck = (world: World): Effect.Effect<Lies> =>
     const life = world.life()
     if (life === undefined) return []
     const lies: Array<string> = []
-    for (const run of ["a", "b"]) {
-      const status = Option.getOrUndefined(yield* life.dispatcher.status(run))
-      if (status === undefined || status.record.finished !== undefined) continue
+    for (const { run, status } of yield* unfinished(life)) {
       const attempt = current(status.record)
       if (attempt?.id === undefined || attempt.retiring === undefined || !attempt.fenced) continue
       const { id, n } = attempt

@@ -161,24 +161,24 @@ const showsLife = (node: Core.Node, lease: Lease | undefined): boolean => {
   return lease === "valid" || ready === "True" || (ready === "False" && lease !== "expired" && lease !== "absent")
 }
 
-const nodeAnswer = (
-  name: string,
-  reading: NodeReading,
-  pods: ReadonlyArray<Pod>,
-  { leases, outOfService }: Facts
-): NodeAnswer => {
+/** Whether somebody vouches that the machine is off: by the Node's deletion, or by the taint. */
+const hasCeased = (name: string, reading: NodeReading, { leases, outOfService }: Facts): boolean =>
+  reading._tag === "Missing" ||
+  (isOutOfService(reading.node) && (outOfService === "always" || !showsLife(reading.node, leases.get(name))))
+
+const nodeAnswer = (name: string, reading: NodeReading, pods: ReadonlyArray<Pod>, facts: Facts): NodeAnswer => {
   const recorded = pods.flatMap((pod) => pod.evidence.node ?? [])
   const common = {
     name,
     recordedUids: distinct(recorded.map(({ uid }) => uid)),
     recordedBootIDs: distinct(recorded.flatMap(({ bootID }) => bootID ?? [])),
+    ceased: hasCeased(name, reading, facts),
     pods: pods.map((pod) => pod.name)
   }
   if (reading._tag === "Missing") {
     return {
       ...common,
       state: "deleted",
-      ceased: true,
       uid: undefined,
       rebooted: false,
       otherMachine: false,
@@ -200,7 +200,6 @@ const nodeAnswer = (
   return {
     ...common,
     state,
-    ceased: state === "out-of-service" && (outOfService === "always" || !showsLife(node, leases.get(name))),
     uid,
     rebooted: recorded.length > 0 && recorded.every((it) => isRebooted(it, node)),
     otherMachine: recorded.some((it) => Evidence.isOtherMachine(it, node.status?.nodeInfo ?? {})),
@@ -580,7 +579,9 @@ export const decide = (facts: Facts): Verdict => {
       }
       return [nodeAnswer(name, reading, pods, facts)]
     })
-  const ceasedNodes = new Set(nodes.filter(({ ceased }) => ceased).map(({ name }) => name))
+  const ceasedNodes = new Set(
+    [...facts.nodes].filter(([name, reading]) => hasCeased(name, reading, facts)).map(([name]) => name)
+  )
   // A reboot since *this* pod ran: another pod may have run on the Node after it. What was bound and not started yet is
   // started by the next boot
   const rebooted = ({ evidence: { node: recorded } }: Pod): boolean => {
@@ -650,13 +651,9 @@ export const decide = (facts: Facts): Verdict => {
   if (execution.identity === "inferred") {
     cautions.push("The pods carry no admission count: executions are told apart by uids and times.")
   }
-  const isCeased = (name: string | undefined): boolean => {
-    const reading = facts.nodes.get(name ?? "")
-    return reading !== undefined && nodeAnswer(name ?? "", reading, [], facts).ceased
-  }
   const earlier = unprovenOthers({ all, execution })
     .map(podAnswer)
-    .filter(({ ended, node }) => !ended && !isCeased(node))
+    .filter(({ ended }) => !ended)
   if (earlier.length > 0) {
     cautions.push(
       `Nothing proves that pods of other executions have ended: ${earlier.map(({ name, node }) => `${name}${node === undefined ? "" : ` on ${node}`}`).join(", ")}.`
